@@ -1,0 +1,241 @@
+// Package history defines the facts of a run: one [Record] per fact, in the
+// order in which the goroutine that owns the stream saw them.
+//
+// It is a leaf. The judge reads nothing else, so whatever a verdict may rest
+// on has to be a field of a Record.
+package history
+
+import "time"
+
+// A Record is one fact of a run. It is a plain value without pointers, so that
+// reporting one allocates nothing. Which fields mean something depends on Kind;
+// all others are zero.
+type Record struct {
+	Kind Kind
+	// At is the time since the start of the run. It is for display and for
+	// limits, never for ordering across streams.
+	At time.Duration
+	// Session and Stream name the logical event stream; both count from 1.
+	Session, Stream uint32
+	// Attempt counts the HTTP exchanges of the stream: 0 is the POST, 1 the
+	// first resume.
+	Attempt uint16
+	// Link numbers the TCP connection, from 1, unique in the run.
+	Link uint32
+
+	Exchange  Exchange  // KindAttempt
+	Head      Head      // KindHead
+	Event     Event     // KindEvent
+	End       End       // KindEnd
+	Injection Injection // KindInjection
+	Outcome   Outcome   // KindSettled
+	Ledger    Ledger    // KindLedgerCall, KindLedgerMessage
+}
+
+// Kind says which fact a Record states.
+type Kind uint8
+
+// The facts. A stream's history is, in this order: one KindAttempt with Attempt 0; per
+// exchange at most one KindHead, any number of KindEvent and KindInjection, then
+// one KindEnd; further KindAttempt for resumes; one KindSettled; then, where the
+// target keeps a ledger, KindLedgerMessage records and one KindLedgerCall.
+const (
+	KindNone          Kind = iota
+	KindAttempt            // an exchange begins: its request is about to be written
+	KindHead               // the status line and headers of its response are complete
+	KindEvent              // the SSE reader dispatched an event (or a JSON body arrived whole)
+	KindInjection          // a fault fired on the link of the current exchange
+	KindEnd                // the exchange is over
+	KindSettled            // the stream has its outcome; no client record follows
+	KindLedgerMessage      // the target's own account of one message it emitted
+	KindLedgerCall         // the target's own account of the call; always the last record
+)
+
+// Exchange describes an attempt as it begins.
+type Exchange struct {
+	// Resume tells a GET with Last-Event-ID from the POST.
+	Resume bool
+	// Cursor is the ordinal, within the stream, of the last committed id: 0 before
+	// the first. It stands for the id itself, which is a secret.
+	Cursor uint32
+	// Asked is the reconnection time the server announced; Waited is how long the
+	// client really waited since the previous exchange ended.
+	Asked, Waited time.Duration
+}
+
+// Head describes a response head.
+type Head struct {
+	Status int
+	Body   Body
+	// Missed is the number of events that the target says it will replay on this
+	// exchange before it is live again; -1 when it does not say.
+	Missed int32
+}
+
+// Body is the kind of a response body.
+type Body uint8
+
+// Kinds of response bodies.
+const (
+	BodyNone  Body = iota // no body, or one that carries no MCP message
+	BodySSE               // text/event-stream
+	BodyJSON              // application/json
+	BodyOther             // any other media type
+)
+
+// Event describes one dispatched event, after a single pass over its bytes.
+type Event struct {
+	Class Class
+	// Owner says whose message it is, by progress token, request id or call mark.
+	Owner Owner
+	// OwnerStream is the stream a foreign message belongs to, 0 when unknown.
+	OwnerStream uint32
+	// HasID tells whether the block carried an id line; IDHash hashes the id,
+	// Cursor is the ordinal of the last committed id of the stream after this event.
+	HasID  bool
+	IDHash uint64
+	Cursor uint32
+	// Seq and Total are what the message says of itself: 1..N and N; 0 when absent.
+	// Ordered tells that it carried a progress value at all, Progress that value.
+	Seq, Total int64
+	Ordered    bool
+	Progress   float64
+	// Hash is the xxhash64 of the message's canonical JSON (no insignificant white
+	// space, keys sorted when white space had to be removed).
+	Hash uint64
+	// Bytes is the size of the event's data.
+	Bytes uint32
+	// Late: read from an old link after the stream's resume was sent.
+	Late bool
+	// Illegal says what is wrong with the frame; 0 when it is legal.
+	Illegal Illegal
+}
+
+// Class is what an event carries.
+type Class uint8
+
+// Classes of events.
+const (
+	ClassNone         Class = iota
+	ClassEmpty              // empty data: a priming or polling event, no message
+	ClassOther              // a type other than "message": no JSON-RPC, moves the cursor only
+	ClassProgress           // notifications/progress
+	ClassNotification       // any other notification
+	ClassRequest            // a request from the server
+	ClassResponse           // a result
+	ClassError              // a JSON-RPC error response
+	ClassJunk               // not a JSON-RPC message at all; Illegal says why
+)
+
+// Owner says to whom a message belongs.
+type Owner uint8
+
+// Owners, seen from the stream that received the message.
+const (
+	OwnerUnmarked     Owner = iota // it carries nothing that tells
+	OwnerSelf                      // this stream
+	OwnerOtherStream               // another stream of this session
+	OwnerOtherSession              // a stream of another session
+	OwnerNobody                    // a mark that this run never gave out
+)
+
+// Illegal is a set of reasons why a frame breaks SSE, JSON-RPC or UTF-8.
+type Illegal uint16
+
+// Reasons for a frame to be illegal.
+const (
+	IllegalUTF8    Illegal = 1 << iota // data or id is not valid UTF-8
+	IllegalJSON                        // not well-formed JSON
+	IllegalRPC                         // JSON, but no JSON-RPC 2.0 message
+	IllegalID                          // an id with NUL, CR, LF or bytes outside visible ASCII
+	IllegalSize                        // a line, header or event over its bound
+	IllegalHTTP                        // the HTTP framing is broken
+	IllegalBatch                       // a JSON array where the revision has no batches
+	IllegalDupKeys                     // the same key twice where it decides the meaning
+)
+
+// End says how an exchange ended.
+type End uint8
+
+// Ends of exchanges.
+const (
+	EndNone        End = iota
+	EndClean           // the body ended as its framing says, between events
+	EndMidEvent        // the body ended as its framing says, inside an event
+	EndTruncated       // FIN before the framing was complete
+	EndReset           // RST
+	EndIdle            // nothing but keep-alive came for the idle limit
+	EndDeadline        // the stream's deadline passed
+	EndStatus          // answered with a status other than 2xx; the body was dropped
+	EndFrame           // broken HTTP or SSE framing, or a bound exceeded: Event.Illegal of a junk event says which
+	EndUnreachable     // no link could be opened
+	EndOpen            // the response came, but the target kept the stream open
+	EndStopped         // the run was stopped
+)
+
+// Injection describes a fault that fired. Names are those of the fault catalogue
+// (DESIGN §5); they are interned strings, never built per record.
+type Injection struct {
+	Kind, Place string
+	// Planned is the index of the fault in the stream's plan, from 0.
+	Planned int
+	// Event is the ordinal on this link of the event the fault struck at or in, from 1;
+	// 0 before the first. Offset is the number of its bytes that were delivered.
+	Event  uint32
+	Offset uint32
+	// Opening marks a cut that was planned only to make a resume place reachable.
+	Opening bool
+	// InReplay: it struck before the caught-up point of a resumed link.
+	InReplay bool
+	// AfterID: a committed id of this stream had been delivered before the fault.
+	AfterID bool
+}
+
+// Outcome is how a stream ended; every stream has exactly one.
+type Outcome uint8
+
+// Outcomes of a stream (DESIGN §1).
+const (
+	OutcomeNone          Outcome = iota
+	OutcomeCompleted             // its response was dispatched
+	OutcomeIndeterminate         // our own fault struck at or before the first committed id
+	OutcomeNotSent               // the call was never written whole
+	OutcomeRefused               // the target refused the call or the resume for good
+	OutcomeCancelled             // cancelled on purpose
+	OutcomeUndecided             // ended by our own stop, or too late while we were slow
+	OutcomeFailed                // the target broke its promise: hang, endless refusal, early end
+)
+
+// Ledger is the reference server's own account. KindLedgerMessage fills Seq, Hash
+// and Fate; KindLedgerCall fills the rest.
+type Ledger struct {
+	Seq  int64
+	Hash uint64 // as Event.Hash
+	Fate Fate
+
+	Known      bool  // the target knows the call at all
+	Emitted    int64 // messages the handler emitted
+	Executions int32 // times the tool body ran
+	Responses  int32 // responses appended to the stream's log
+	Cancelled  bool  // the handler's context was cancelled before it was done
+}
+
+// Fate is what became of a message at the target.
+type Fate uint8
+
+// Fates of an emitted message.
+const (
+	FateUnknown  Fate = iota // intent recorded, no result: it may arrive 0 or 1 times
+	FateAccepted             // appended to the log
+	FateUnstored             // written without an id because the store failed
+)
+
+// StreamKind tells the streams of the load from those the tool adds for itself.
+type StreamKind uint8
+
+// Kinds of streams.
+const (
+	StreamLoad    StreamKind = iota // planned load
+	StreamControl                   // a control call: no faults, made first
+	StreamCanary                    // one event is dropped on purpose; the judge must convict it
+)
