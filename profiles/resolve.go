@@ -1,0 +1,116 @@
+package profiles
+
+import (
+	"math"
+	"strings"
+)
+
+// Explicit tells whether the profile, what it extends, or a flag named the
+// field at path, such as "load.streams", or anything below it.
+func (p Profile) Explicit(path string) bool {
+	if p.explicit[path] {
+		return true
+	}
+	for k := range p.explicit {
+		if strings.HasPrefix(k, path+".") || strings.HasPrefix(k, path+"[") {
+			return true
+		}
+	}
+	return false
+}
+
+// Mark records that a flag set the field at path. The command marks what it
+// changes and then calls [Profile.Resolve] and [Profile.Validate].
+func (p *Profile) Mark(path string) {
+	marked := map[string]bool{path: true}
+	for k := range p.explicit {
+		marked[k] = true
+	}
+	p.explicit = marked // copies of p share the old one
+}
+
+// Resolve fills what follows from other fields and was not named itself: the
+// dialect from the protocol, the protocol from the dialect, the contract from
+// both. It can be called again after a change.
+func (p *Profile) Resolve() {
+	t := &p.Target
+	switch {
+	case p.Explicit("target.dialect"):
+	case t.Protocol == modernRevision && p.Explicit("target.protocol"):
+		t.Dialect = "modern"
+	default:
+		t.Dialect = "resume"
+	}
+	if !p.Explicit("target.protocol") || t.Protocol == "" {
+		if r := revisions(t.Dialect); len(r) > 0 {
+			t.Protocol = r[len(r)-1]
+		}
+	}
+	if !p.Explicit("judge.contract") {
+		p.Judge.Contract = defaultContract(t.Dialect, t.Transport)
+	}
+}
+
+// defaultContract is what a dialect promises (VERDICT.md §1).
+func defaultContract(dialect, transport string) string {
+	switch {
+	case dialect == "umcp", dialect == "modern":
+		return "none"
+	case dialect == "streams" && transport != "http":
+		return "at-least-once"
+	}
+	return "exactly-once"
+}
+
+// Reference tells whether the target is the reference server, started by us.
+func (p Profile) Reference() bool { return p.Target.URL == "" && p.Target.Exec == "" }
+
+// UseClosed switches to the closed model with this many streams open at once
+// and calls in all; 0 calls means as many as streams.
+func (l *LoadModel) UseClosed(streams, calls int) {
+	l.Streams, l.Calls = streams, calls
+	l.Rate, l.Duration, l.Stages = 0, 0, []Stage{}
+}
+
+// UseRate switches to the open model with a constant rate.
+func (l *LoadModel) UseRate(rate Rate, duration Duration) {
+	l.Streams, l.Calls, l.Hold, l.Stages = 0, 0, false, []Stage{}
+	l.Rate, l.Duration = rate, duration
+}
+
+// UseStages switches to the open model with stages.
+func (l *LoadModel) UseStages(stages []Stage) {
+	l.Streams, l.Calls, l.Hold, l.Rate, l.Duration = 0, 0, false, 0, 0
+	l.Stages = stages
+}
+
+func (l LoadModel) open() bool { return l.Rate > 0 || len(l.Stages) > 0 }
+
+// Arrivals is the number of streams that the load starts in all.
+func (l LoadModel) Arrivals() int {
+	if !l.open() {
+		if l.Calls > 0 {
+			return l.Calls
+		}
+		return l.Streams
+	}
+	n, from := float64(l.Rate)*l.Duration.Std().Seconds(), 0.0
+	for _, s := range l.Stages {
+		n += (from + float64(s.Rate)) / 2 * s.For.Std().Seconds()
+		from = float64(s.Rate)
+	}
+	return int(math.Min(math.Round(n), 1e12))
+}
+
+// SessionCount is the number of sessions that share the streams: as named, else
+// one per ten streams that can be open at once, and at least one.
+func (l LoadModel) SessionCount() int {
+	if l.Sessions > 0 {
+		return l.Sessions
+	}
+	n := l.Streams
+	if l.open() {
+		n = min(l.Arrivals(), l.MaxOpen)
+	}
+	return max(1, (n+9)/10)
+}
