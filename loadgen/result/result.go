@@ -1,0 +1,251 @@
+// Package result is the account of one run: the content of result.json.
+//
+// It is a leaf. Names are stable; every field is always present, also those
+// that a run had nothing to say about: empty maps are {}, empty lists are [],
+// nothing is null. All times are in seconds.
+package result
+
+import "time"
+
+// Format is the value of the field gapless of every result.
+const Format = "result/1"
+
+// Words of [Result.Verdict].
+const (
+	Holds        = "holds"
+	Violated     = "violated"
+	Inconclusive = "inconclusive"
+)
+
+// A Result is the account of one run. Its zero value encodes as an inconclusive
+// run that did nothing.
+type Result struct {
+	Gapless string `json:"gapless"` // Format
+	Run     Run    `json:"run"`
+
+	Verdict  string   `json:"verdict"`  // Holds, Violated or Inconclusive; "" is Inconclusive
+	Sentence string   `json:"sentence"` // the verdict in words a person can repeat
+	Why      []string `json:"why"`      // what was not reached or could not be told
+	Seen     []string `json:"seen"`     // what was seen all the same, of an inconclusive run
+	Next     []string `json:"next"`     // what to do about it
+
+	Streams   Streams   `json:"streams"`
+	Messages  Messages  `json:"messages"`
+	Responses Responses `json:"responses"`
+	Faults    Faults    `json:"faults"`
+	Resumes   Resumes   `json:"resumes"`
+
+	// CutsAtRisk counts cuts followed by a settled resume; LossBound95 is 3 divided
+	// by that number when nothing was lost, else 0.
+	CutsAtRisk  int64   `json:"cuts_at_risk"`
+	LossBound95 float64 `json:"loss_bound_95"`
+
+	Damage     Damage      `json:"damage"`
+	Invariants []Invariant `json:"invariants"`
+	Reached    []Reached   `json:"reached"`
+	Thresholds []Threshold `json:"thresholds"`
+	Control    Control     `json:"control"`
+	Canary     Canary      `json:"canary"`
+	Latency    Latency     `json:"latency_seconds"`
+	Generator  Generator   `json:"generator"`
+	Timelines  []Timeline  `json:"timelines"` // of some damaged streams, the first ones
+}
+
+// Run says what was run. Seed and Command are enough to repeat it.
+type Run struct {
+	ID              string    `json:"id"`
+	Profile         string    `json:"profile"`
+	Seed            uint64    `json:"seed"`
+	Command         string    `json:"command"`
+	Version         string    `json:"version"` // of gapless
+	Started         time.Time `json:"started"`
+	DurationSeconds float64   `json:"duration_seconds"`
+	Target          Target    `json:"target"`
+}
+
+// Target says what was tested. Name and Version are what it says of itself.
+type Target struct {
+	URL      string `json:"url"`
+	Name     string `json:"name"`
+	Version  string `json:"version"`
+	Protocol string `json:"protocol"`
+	Dialect  string `json:"dialect"`
+	Contract string `json:"contract"`
+	Oracle   string `json:"oracle"`
+	// Store is the event store of the reference server when the run started it
+	// itself, else "".
+	Store string `json:"store"`
+}
+
+// Streams counts streams by outcome. The sum of the outcomes is Opened plus
+// NotSent; DroppedArrivals were never opened.
+type Streams struct {
+	Planned         int64 `json:"planned"`
+	Opened          int64 `json:"opened"`
+	MaxOpen         int64 `json:"max_open"`
+	Completed       int64 `json:"completed"`
+	Indeterminate   int64 `json:"indeterminate"`
+	NotSent         int64 `json:"not_sent"`
+	Refused         int64 `json:"refused"`
+	Cancelled       int64 `json:"cancelled"`
+	Undecided       int64 `json:"undecided"`
+	Failed          int64 `json:"failed"`
+	DroppedArrivals int64 `json:"dropped_arrivals"`
+}
+
+// Judged counts the streams whose outcome says something about the target.
+func (s Streams) Judged() int64 { return s.Completed + s.Refused + s.Cancelled + s.Failed }
+
+// Messages counts messages. Expected is the sum of Delivered, Lost,
+// LostAllowed, Degraded and Undecided.
+type Messages struct {
+	Expected          int64 `json:"expected"`
+	Delivered         int64 `json:"delivered"`
+	Lost              int64 `json:"lost"`
+	LostAllowed       int64 `json:"lost_allowed"`
+	Degraded          int64 `json:"degraded"`
+	Undecided         int64 `json:"undecided"`
+	Duplicated        int64 `json:"duplicated"`
+	DuplicatedAllowed int64 `json:"duplicated_allowed"`
+	Misordered        int64 `json:"misordered"`
+	Foreign           int64 `json:"foreign"`
+	Corrupt           int64 `json:"corrupt"`
+	Late              int64 `json:"late"`
+}
+
+// Responses counts the responses to calls.
+type Responses struct {
+	Expected int64 `json:"expected"`
+	Received int64 `json:"received"`
+	Missing  int64 `json:"missing"`
+	Repeated int64 `json:"repeated"`
+}
+
+// Faults counts injections.
+type Faults struct {
+	Planned        int64            `json:"planned"`
+	Injected       int64            `json:"injected"`
+	ByKind         map[string]int64 `json:"by_kind"`
+	ByPlace        map[string]int64 `json:"by_place"`
+	ByKindAndPlace []Cell           `json:"by_kind_and_place"`
+}
+
+// A Cell counts the injections of one kind at one place.
+type Cell struct {
+	Kind     string `json:"kind"`
+	Place    string `json:"place"`
+	Injected int64  `json:"injected"`
+}
+
+// Resumes counts attempts to resume.
+type Resumes struct {
+	Attempted        int64            `json:"attempted"`
+	Succeeded        int64            `json:"succeeded"`
+	Refused          int64            `json:"refused"`
+	Conflicts        int64            `json:"conflicts"`
+	ByStatus         map[string]int64 `json:"by_status"`
+	ReplayedMessages int64            `json:"replayed_messages"`
+	DoubleCuts       int64            `json:"double_cuts"`
+	CutsInReplay     int64            `json:"cuts_in_replay"`
+	// AskedSeconds is the reconnection time that the server asked for, 0 for none.
+	AskedSeconds float64 `json:"asked_seconds"`
+}
+
+// Damage says how many streams broke an invariant that decides, and what they
+// had met before.
+type Damage struct {
+	Streams int64   `json:"streams"`
+	After   []After `json:"after"` // most streams first
+}
+
+// After counts the damaged streams whose last injection before the damage was
+// Fault, such as rst@mid-event.
+type After struct {
+	Fault   string `json:"fault"`
+	Streams int64  `json:"streams"`
+}
+
+// An Invariant is one promise and what became of it.
+type Invariant struct {
+	Name       string     `json:"name"`
+	Claim      string     `json:"claim"`
+	Level      string     `json:"level"`      // contract, MUST, derived or SHOULD
+	Role       string     `json:"role"`       // demanded, watched or not applicable
+	Verdict    string     `json:"verdict"`    // Holds, Violated, Inconclusive; "" when not applicable
+	Why        string     `json:"why"`        // why it does not apply or could not tell
+	Checked    int64      `json:"checked"`    // how often it was looked at
+	Violations int64      `json:"violations"` // in its own unit: messages, calls, …
+	Streams    int64      `json:"streams"`    // streams that broke it
+	Evidence   []Evidence `json:"evidence"`   // the first ones
+}
+
+// Evidence is one violation.
+type Evidence struct {
+	Session  uint32 `json:"session"`
+	Stream   uint32 `json:"stream"`
+	Link     uint32 `json:"link"`     // the TCP connection it was seen on; 0: none
+	Cursor   int64  `json:"cursor"`   // ordinal in the stream of the last committed id; -1: none
+	Messages string `json:"messages"` // such as 23-25 or 12; "" when it is not about messages
+	After    string `json:"after"`    // the injection before it, such as rst@mid-event; "" when there was none
+	Text     string `json:"text"`     // one line
+}
+
+// Reached compares what the run wanted to meet with what it met.
+type Reached struct {
+	Name string `json:"name"`
+	Want int64  `json:"want"`
+	Got  int64  `json:"got"`
+	OK   bool   `json:"ok"`
+}
+
+// A Threshold is a limit on a figure and the figure.
+type Threshold struct {
+	Figure     string  `json:"figure"`
+	Expression string  `json:"expression"`
+	Value      float64 `json:"value"`
+	OK         bool    `json:"ok"`
+}
+
+// Control is the account of the calls made first, without faults.
+type Control struct {
+	Calls           int64 `json:"calls"`
+	Complete        int64 `json:"complete"`
+	MessagesPerCall int64 `json:"messages_per_call"` // 0: they do not agree, or are not numbered
+}
+
+// Canary tells whether the judge convicted the stream that lost an event on
+// purpose.
+type Canary struct {
+	Convicted bool `json:"convicted"`
+}
+
+// Latency holds the figures of the run, in seconds.
+type Latency struct {
+	FirstEvent       Figures `json:"first_event"`
+	EventGap         Figures `json:"event_gap"`
+	Completion       Figures `json:"completion"`
+	StartDelay       Figures `json:"start_delay"`
+	ResumeDetect     Figures `json:"resume_detect"`
+	ResumeBackoff    Figures `json:"resume_backoff"`
+	ResumeConnect    Figures `json:"resume_connect"`
+	ResumeFirstEvent Figures `json:"resume_first_event"`
+	ResumeCaughtUp   Figures `json:"resume_caught_up"`
+}
+
+// Figures describe one distribution, in seconds.
+type Figures struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p999"`
+	Max   float64 `json:"max"`
+}
+
+// Generator is what the load generator cost itself.
+type Generator struct {
+	CPUSeconds  float64 `json:"cpu_seconds"`
+	MaxRSSBytes int64   `json:"max_rss_bytes"`
+	Saturated   bool    `json:"saturated"`
+}
