@@ -1,0 +1,218 @@
+package loadgen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/wire"
+)
+
+// A Link is a TCP connection that can be hurt. Whatever it does to the bytes, it
+// does inside Read and Write.
+type Link interface {
+	net.Conn
+	// Begin is called before the first byte of each exchange.
+	Begin(Exchange)
+	// End is called after the last byte of each exchange. False means that the link
+	// must not carry another one.
+	End() bool
+}
+
+// An Exchange tells a [Link] what its next bytes are about.
+type Exchange struct {
+	Session, Stream uint32
+	// Attempt counts the exchanges of the stream; 0 is the POST.
+	Attempt int
+	// Link numbers the link within the run, from 1.
+	Link uint32
+	// Resume tells a GET with a cursor from a POST.
+	Resume bool
+	// Observer takes the injections of this exchange: a KindInjection record with
+	// nothing but Injection filled in. It must be called inside Read or Write. It is nil
+	// for the exchanges of a session (initialize, initialized, answers, DELETE), in which
+	// nothing must be hurt.
+	Observer StreamObserver
+	// Delivered is how many of the call's messages have been delivered so far, Expected
+	// how many there will be, 0 if unknown. Neither counts the response.
+	Delivered, Expected int
+}
+
+// An Observer sees the history of every stream.
+type Observer interface {
+	// Open is called once for each arrival, before its first record. Several
+	// goroutines may call it at once.
+	Open(Arrival) StreamObserver
+}
+
+// A StreamObserver sees the history of one stream.
+type StreamObserver interface {
+	// Observe is called from one goroutine at a time, in the order of the facts. The
+	// record is only valid during the call.
+	Observe(*history.Record)
+}
+
+// ResumePolicy says how a cut stream is taken up again.
+type ResumePolicy struct {
+	// Jitter is the largest share of the wait that is added to it; 0 means 0.1, negative
+	// none. A wait is never shorter than the target asked for.
+	Jitter float64
+	// Backoff is the wait where the target announced none, and the step that doubles
+	// with every failure in a row; 0 means 100 ms.
+	Backoff time.Duration
+	// BackoffMax bounds the doubling; 0 means 5 s. It never shortens what the target
+	// asked for.
+	BackoffMax time.Duration
+	// Attempts bounds the attempts in a row that lead nowhere; 0 means 20. Those that
+	// our own faults cut and those answered 409 do not count.
+	Attempts int
+	// Conflict bounds for how long a 409 is retried after a cut; 0 means 60 s.
+	Conflict time.Duration
+}
+
+// Config says what [Run] does. URL, Dial, Plan and Tool are required.
+type Config struct {
+	// URL is the MCP endpoint; it gives the request target and the Host header. Dial
+	// decides where the bytes go, and does TLS.
+	URL  string
+	Dial func(context.Context) (Link, error)
+	Plan Plan
+
+	// Revision is offered in initialize; "" means 2025-11-25. What the target answers
+	// decides.
+	Revision string
+	// Tool is called by every arrival with Args; a nil Args sends {}.
+	Tool string
+	Args func(Arrival) json.RawMessage
+	// Expected is the number of messages per call, 0 if unknown.
+	Expected int
+	// Header is added to every request.
+	Header []wire.Field
+	// Limits bounds lines, heads and events of a response.
+	Limits wire.Limits
+
+	Resume ResumePolicy
+	// Idle ends an attempt to which nothing but keep-alive came for so long, if there is a
+	// cursor to resume from; 0 means 30 s. Without a cursor only Deadline ends it.
+	Idle time.Duration
+	// Deadline bounds a call from its first byte to its response; 0 means 60 s.
+	Deadline time.Duration
+	// Drain is how long open streams may take after the last arrival; 0 means 30 s.
+	Drain time.Duration
+	// Silence is how long the target must have sent nothing before a call that is too
+	// late counts as failed and not as undecided; 0 means 10 s.
+	Silence time.Duration
+	// Tail is how long a stream may stay open after its response; 0 means 2 s.
+	Tail time.Duration
+	// DialTimeout bounds the opening of a link (0 means 3 s), Handshake every exchange of
+	// a session (0 means 10 s).
+	DialTimeout, Handshake time.Duration
+	// Dials is how many links may be in the making at once; 0 means 128. A listener's
+	// queue that overflows costs seconds and would be blamed on the target.
+	Dials int
+
+	// Seed keys the draws of this run, Name (eight hexadecimal digits; "" means
+	// 00000000) and Secret its marks.
+	Seed   uint64
+	Name   string
+	Secret []byte
+
+	// Start is the instant that At of all records counts from; zero means when Run is
+	// called.
+	Start time.Time
+	// Halt, once closed, keeps further arrivals from starting; what is open drains.
+	Halt <-chan struct{}
+	// Observer sees all records; nil for none.
+	Observer Observer
+	// Live is moved while the run goes on; nil for none.
+	Live *Live
+}
+
+// Validate reports everything that is wrong with the settings.
+func (c Config) Validate() error {
+	var errs []error
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	u, err := url.Parse(c.URL)
+	complain(err != nil || u.Host == "", "url %q: must be absolute, like http://127.0.0.1:8931/mcp", c.URL)
+	complain(c.Dial == nil, "dial must be set")
+	complain(c.Plan.Len() == 0, "plan must be made by NewPlan")
+	complain(c.Tool == "", "tool must be named")
+	complain(c.Expected < 0, "expected must not be negative: %d", c.Expected)
+	complain(c.Name != "" && !isRunName(c.Name), "name %q: must be eight hexadecimal digits", c.Name)
+	complain(c.Resume.Attempts < 0, "resume attempts must not be negative: %d", c.Resume.Attempts)
+	complain(c.Resume.Jitter > 1, "resume jitter %g: a share is at most 1", c.Resume.Jitter)
+	complain(c.Dials < 0, "dials must not be negative: %d", c.Dials)
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"idle", c.Idle}, {"deadline", c.Deadline}, {"drain", c.Drain}, {"silence", c.Silence}, {"tail", c.Tail},
+		{"dial timeout", c.DialTimeout}, {"handshake", c.Handshake}, {"backoff", c.Resume.Backoff},
+		{"backoff max", c.Resume.BackoffMax}, {"conflict", c.Resume.Conflict},
+	} {
+		complain(d.d < 0, "%s must not be negative: %v", d.name, d.d)
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	or(&c.Idle, 30*time.Second)
+	or(&c.Deadline, 60*time.Second)
+	or(&c.Drain, 30*time.Second)
+	or(&c.Silence, 10*time.Second)
+	or(&c.Tail, 2*time.Second)
+	or(&c.DialTimeout, 3*time.Second)
+	or(&c.Handshake, 10*time.Second)
+	or(&c.Resume.Backoff, 100*time.Millisecond)
+	or(&c.Resume.BackoffMax, 5*time.Second)
+	or(&c.Resume.Conflict, 60*time.Second)
+	if c.Resume.Jitter == 0 {
+		c.Resume.Jitter = 0.1
+	}
+	c.Resume.Jitter = max(c.Resume.Jitter, 0)
+	if c.Resume.Attempts == 0 {
+		c.Resume.Attempts = 20
+	}
+	if c.Dials == 0 {
+		c.Dials = 128
+	}
+	if c.Revision == "" {
+		c.Revision = "2025-11-25"
+	}
+	if c.Name == "" {
+		c.Name = "00000000"
+	}
+	if c.Args == nil {
+		c.Args = func(Arrival) json.RawMessage { return json.RawMessage("{}") }
+	}
+	if c.Start.IsZero() {
+		c.Start = time.Now()
+	}
+	if c.Live == nil {
+		c.Live = new(Live)
+	}
+	return c
+}
+
+func isRunName(s string) bool {
+	for _, r := range s {
+		if !('0' <= r && r <= '9' || 'a' <= r && r <= 'f') {
+			return false
+		}
+	}
+	return len(s) == 8
+}

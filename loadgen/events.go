@@ -1,0 +1,253 @@
+package loadgen
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/wire"
+)
+
+// read reads an event stream to its end, or until its time is over. The cursor moves
+// inside rd and nowhere else; Reset with its own cursor says that it stays.
+func (s *stream) read(ctx context.Context, resp *wire.Response) history.End {
+	s.commits += uint32(s.rd.Committed())
+	s.rd.Reset(resp, s.rd.Cursor())
+	for {
+		err := s.rd.Next(&s.ev)
+		if s.rd.Committed() > 0 {
+			s.gained = true
+		}
+		if err != nil {
+			s.back.announced(s.rd.Retry())
+			return s.broken(err)
+		}
+		s.event(ctx, string(s.ev.Type) == "message")
+	}
+}
+
+// readJSON takes a body that is one message.
+func (s *stream) readJSON(ctx context.Context, resp *wire.Response) history.End {
+	data, err := resp.ReadAll(s.r.eventLimit())
+	if err != nil {
+		return s.broken(err)
+	}
+	s.ev = wire.Event{Data: data}
+	s.event(ctx, true)
+	return history.EndClean
+}
+
+// event takes one dispatched event: what it is, whose, and what follows from it.
+func (s *stream) event(ctx context.Context, message bool) {
+	at := s.l.at
+	e := &s.rec.Event
+	*e = history.Event{
+		Illegal: history.Illegal(s.ev.Illegal), Bytes: uint32(len(s.ev.Data)),
+		HasID: s.ev.HasID, Cursor: s.ordinal(),
+	}
+	if s.ev.HasID {
+		e.IDHash = xxhash.Sum64(s.ev.ID)
+	}
+	switch {
+	case !message:
+		e.Class = history.ClassOther
+	case len(s.ev.Data) == 0:
+		e.Class = history.ClassEmpty
+	default:
+		s.scan(e)
+	}
+	if !s.drops(e.Class) {
+		s.report(history.KindEvent, at)
+	}
+	*e = history.Event{Class: e.Class, Owner: e.Owner} // what follows needs no more of it
+	s.follow(ctx, e.Class, e.Owner, at)
+	*e = history.Event{}
+}
+
+// scan fills in what the message says.
+func (s *stream) scan(e *history.Event) {
+	m := &s.msg
+	wire.Scan(s.ev.Data, m)
+	e.Illegal |= history.Illegal(m.Illegal)
+	e.Hash = wire.Hash(s.ev.Data, m)
+	switch m.Kind {
+	case wire.KindRequest:
+		e.Class = history.ClassRequest
+	case wire.KindNotification:
+		e.Class = history.ClassNotification
+	case wire.KindResult, wire.KindError:
+		e.Class = history.ClassResponse
+		if m.Kind == wire.KindError {
+			e.Class = history.ClassError
+		}
+		e.Owner, e.OwnerStream = s.ownerOfResponse(m)
+		return
+	default:
+		e.Class = history.ClassJunk
+		return
+	}
+	if len(m.Token) > 0 {
+		e.Owner, e.OwnerStream = s.ownerOfMark(m.Token)
+	}
+	if !m.IsProgress() {
+		return
+	}
+	e.Class = history.ClassProgress
+	if m.HasProgress {
+		e.Ordered, e.Progress, e.Seq = true, m.Progress, whole(m.Progress)
+	}
+	if m.HasTotal {
+		e.Total = whole(m.Total)
+	}
+}
+
+// whole returns a value that counts, 0 for one that does not.
+func whole(v float64) int64 {
+	if v < 1 || v > 1<<53 || v != math.Trunc(v) {
+		return 0
+	}
+	return int64(v)
+}
+
+func (s *stream) ownerOfMark(mark []byte) (history.Owner, uint32) {
+	if string(mark) == s.token {
+		return history.OwnerSelf, 0
+	}
+	return s.r.marks.owner(mark, s.a.Session)
+}
+
+// ownerOfResponse goes by the mark in the result, which is worth more than the id
+// since all sessions use the same ids; without one by the id.
+func (s *stream) ownerOfResponse(m *wire.Message) (history.Owner, uint32) {
+	if len(m.Mark) > 0 {
+		owner, stream := s.ownerOfMark(m.Mark)
+		if owner != history.OwnerSelf || string(m.ID) == s.id {
+			return owner, stream
+		}
+	}
+	switch n, ok := m.IDInt(); {
+	case m.ID == nil:
+		return history.OwnerUnmarked, 0
+	case string(m.ID) == s.id:
+		return history.OwnerSelf, 0
+	case ok && n > 0 && uint64(n) <= s.sess.requests.Load():
+		return history.OwnerOtherStream, 0
+	}
+	return history.OwnerNobody, 0
+}
+
+// drops reports whether the canary loses this event: parsed and never reported. It
+// loses one, the first time that it comes.
+func (s *stream) drops(c history.Class) bool {
+	if s.dropAt == 0 || s.dropped {
+		return false
+	}
+	switch c {
+	case history.ClassProgress, history.ClassNotification:
+		s.dropped = s.dropAt == s.seen+1
+	case history.ClassResponse, history.ClassError:
+		s.dropped = s.dropAt < 0
+	}
+	return s.dropped
+}
+
+// follow does what an event asks for, after it was reported.
+func (s *stream) follow(ctx context.Context, c history.Class, o history.Owner, at time.Duration) {
+	s.hear(at)
+	s.events++
+	if s.attempt > 0 && s.events == 1 {
+		s.measure(ResumeFirstEvent, at-s.headAt)
+	}
+	s.caughtUp(at)
+	switch c {
+	case history.ClassEmpty, history.ClassOther, history.ClassJunk:
+		return
+	case history.ClassRequest:
+		s.respond(ctx)
+	case history.ClassProgress, history.ClassNotification:
+		s.advance(c)
+	case history.ClassResponse, history.ClassError:
+		if string(s.msg.ID) == s.id && !s.responded {
+			s.responded = true
+			s.measure(Completion, at-s.a.Due)
+			s.l.limit(limits{until: at + s.r.c.Tail, end: history.EndOpen})
+		}
+	}
+	s.gained, s.mattered = true, true
+	switch {
+	case !s.begun:
+		s.measure(FirstEvent, at-s.a.Due)
+	case s.lastEvent > 0:
+		s.measure(EventGap, at-s.lastEvent)
+	}
+	s.begun, s.lastEvent = true, at
+	if at != s.noted {
+		s.note()
+		s.noted = at
+	}
+	s.delivered++
+}
+
+// hear moves the clocks of silence. The link's own deadline follows when it has
+// passed; only the first committed id brings it forward, from the call's deadline to
+// the idle limit.
+func (s *stream) hear(at time.Duration) {
+	s.heard = at
+	lim := &s.l.lim
+	lim.since = at
+	if lim.idle == 0 && !s.responded && len(s.rd.Cursor()) > 0 {
+		lim.idle = s.r.c.Idle
+		s.l.limit(*lim)
+	}
+}
+
+// advance counts a message of the call: by its own number as long as the messages
+// number themselves, so that a repeat does not count; else one by one.
+func (s *stream) advance(c history.Class) {
+	if c == history.ClassProgress && s.numbered && s.msg.HasProgress {
+		switch seq := whole(s.msg.Progress); {
+		case seq == int64(s.seen)+1:
+		case 0 < seq && seq <= int64(s.seen):
+			return
+		default:
+			s.numbered = false
+		}
+	}
+	s.seen++
+}
+
+// caughtUp notes when everything missed has come.
+func (s *stream) caughtUp(at time.Duration) {
+	if s.attempt == 0 || s.back.cut == 0 {
+		return
+	}
+	if s.missed == s.events || s.missed < 0 && s.events == 1 {
+		s.measure(ResumeCaughtUp, at-s.back.cut)
+		s.back.cut = 0
+	}
+}
+
+// note adds what was delivered to the live counters: once for each read.
+func (s *stream) note() {
+	if s.delivered > 0 && s.a.Kind != history.StreamCanary {
+		s.r.c.Live.delivered.Add(s.delivered)
+	}
+	s.delivered = 0
+}
+
+// respond answers a request of the target: a ping with an empty result, all others
+// with "method not found", since this client offers nothing.
+func (s *stream) respond(ctx context.Context) {
+	b := append(s.body[:0], `{"jsonrpc":"2.0","id":`...)
+	b = append(b, s.msg.ID...)
+	if string(s.msg.Method) == "ping" {
+		b = append(b, `,"result":{}}`...)
+	} else {
+		b = append(b, `,"error":{"code":-32601,"message":"method not found"}}`...)
+	}
+	s.body = b
+	s.sess.answer(ctx, s.msg.ID, b)
+}

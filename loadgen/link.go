@@ -1,0 +1,235 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/wire"
+)
+
+// fresh bounds how long a link may have rested before it carries another exchange.
+// Servers close resting links, and a request that crosses such a close leaves
+// nobody able to say whether the call ran; none closes them within a second.
+const fresh = time.Second
+
+// resting is how many links a session keeps for its next exchanges.
+const resting = 4
+
+// link is a [Link] with its HTTP reader, below which it stamps the clock once per
+// read and ends a read at whichever limit comes first:
+//
+//	wire.Conn ── link (limits, clock) ── Link (faults) ── TCP
+type link struct {
+	Link
+	r    *runner
+	id   uint32
+	conn *wire.Conn
+
+	used   bool          // it carried an exchange before the current one
+	rested time.Duration // when the previous exchange ended
+
+	// Of the current exchange:
+	ctx  context.Context
+	lim  limits
+	at   time.Duration // of the last read or write
+	sent bool          // a byte of the request was written
+	left time.Duration // when it was
+	got  bool          // a byte of the response was read
+	over history.End   // the limit that ended a read, EndNone if none did
+	err  error         // what ended the link, as the link itself said
+}
+
+// limits says when a read has waited long enough. All are since the start of the run.
+type limits struct {
+	// until ends the exchange as end.
+	until time.Duration
+	end   history.End
+	// idle after since ends it as EndIdle; 0 never does.
+	idle, since time.Duration
+}
+
+// first returns the limit that comes first.
+func (l limits) first() (time.Duration, history.End) {
+	if l.idle > 0 && l.since+l.idle < l.until {
+		return l.since + l.idle, history.EndIdle
+	}
+	return l.until, l.end
+}
+
+// begin prepares the link for one exchange; the returned function must be called
+// when it is over.
+func (l *link) begin(ctx context.Context, lim limits) (stop func() bool) {
+	l.ctx, l.lim = ctx, lim
+	l.sent, l.got, l.over, l.err = false, false, history.EndNone, nil
+	first, _ := lim.first()
+	// An error means that the link is dead, which the first write will tell.
+	_ = l.SetWriteDeadline(l.r.instant(lim.until))
+	_ = l.SetReadDeadline(l.r.instant(first))
+	return context.AfterFunc(ctx, l.interrupt)
+}
+
+// interrupt ends a read or write in progress.
+func (l *link) interrupt() { _ = l.SetDeadline(time.Unix(1, 0)) }
+
+// limit replaces the limits of the exchange by earlier ones.
+func (l *link) limit(lim limits) {
+	l.lim = lim
+	first, _ := lim.first()
+	_ = l.SetReadDeadline(l.r.instant(first))
+	if l.ctx.Err() != nil {
+		l.interrupt()
+	}
+}
+
+// Read reads from the link until a limit is over. The limits move with every event,
+// the deadline of the link only when it has passed: a read costs no timer.
+func (l *link) Read(p []byte) (int, error) {
+	for {
+		n, err := l.Link.Read(p)
+		l.at = l.r.now()
+		if n > 0 {
+			l.got = true
+			return n, err
+		}
+		if err == nil {
+			return 0, nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || l.expired() {
+			l.err = err
+			return 0, err
+		}
+	}
+}
+
+// Write writes to the link and notes that the exchange has left.
+func (l *link) Write(p []byte) (int, error) {
+	n, err := l.Link.Write(p)
+	l.at = l.r.now()
+	if n > 0 {
+		l.sent, l.left = true, l.at
+	}
+	if err != nil {
+		l.err = err
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			l.expired()
+		}
+	}
+	return n, err
+}
+
+// expired reports whether a limit is over, or else sets the deadline to the next one.
+func (l *link) expired() bool {
+	if l.ctx.Err() != nil {
+		l.over = stopEnd(l.ctx)
+		return true
+	}
+	first, end := l.lim.first()
+	if l.r.now() >= first {
+		l.over = end
+		return true
+	}
+	l.limit(l.lim)
+	return false
+}
+
+// close ends the link without another exchange.
+func (l *link) close() { _ = l.Link.Close() } // nothing is left to be lost with it
+
+// endOf says how an exchange ended, by what the reader of its response returned.
+func (l *link) endOf(err error) history.End {
+	switch {
+	case l.over != history.EndNone:
+		return l.over
+	case wire.IllegalOf(err) != 0:
+		return history.EndFrame
+	case errors.Is(err, wire.ErrMidEvent):
+		return history.EndMidEvent
+	case errors.Is(l.err, syscall.ECONNRESET), errors.Is(l.err, syscall.EPIPE), errors.Is(l.err, syscall.ECONNABORTED):
+		return history.EndReset
+	case err == io.EOF && l.got:
+		return history.EndClean
+	}
+	return history.EndTruncated
+}
+
+// stopEnd tells a stop of the run from the end of its drain.
+func stopEnd(ctx context.Context) history.End {
+	if errors.Is(context.Cause(ctx), errDrained) {
+		return history.EndDeadline
+	}
+	return history.EndStopped
+}
+
+// dial opens a link.
+func (r *runner) dial(ctx context.Context) (*link, error) {
+	select {
+	case r.dials <- struct{}{}:
+		defer func() { <-r.dials }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.c.DialTimeout)
+	defer cancel()
+	conn, err := r.c.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{Link: conn, r: r, id: uint32(r.c.Live.links.Add(1))}
+	l.conn = wire.NewConn(l, r.c.Limits)
+	return l, nil
+}
+
+// pool keeps a few links of one session, the latest used on top.
+type pool struct {
+	mu   sync.Mutex
+	idle []*link
+}
+
+// take returns a link that rested for less than [fresh], or nil.
+func (p *pool) take(now time.Duration) *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.idle)
+	if n == 0 {
+		return nil
+	}
+	if l := p.idle[n-1]; now-l.rested < fresh {
+		p.idle = p.idle[:n-1]
+		return l
+	}
+	p.drop()
+	return nil
+}
+
+// put gives a link back, or ends it where there are enough.
+func (p *pool) put(l *link, now time.Duration) {
+	l.used, l.rested, l.ctx = true, now, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == resting {
+		l.close()
+		return
+	}
+	p.idle = append(p.idle, l)
+}
+
+// clear ends all resting links.
+func (p *pool) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop()
+}
+
+func (p *pool) drop() {
+	for _, l := range p.idle {
+		l.close()
+	}
+	clear(p.idle)
+	p.idle = p.idle[:0]
+}

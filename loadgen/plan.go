@@ -1,0 +1,207 @@
+package loadgen
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+)
+
+// WhenFree is the Due of an arrival that has no instant of its own: it is due as
+// soon as one of the open streams is settled.
+const WhenFree time.Duration = -1
+
+// An Arrival is one planned start of a stream.
+type Arrival struct {
+	// Stream and Session count from 1.
+	Stream, Session uint32
+	// Due is the planned instant since the start of the load, or [WhenFree].
+	Due time.Duration
+	// Kind tells planned load from control calls and the canary.
+	Kind history.StreamKind
+}
+
+// PlanConfig says how much load a [Plan] holds.
+type PlanConfig struct {
+	// Seed keys every draw.
+	Seed uint64
+	// Streams is how many streams are open at once.
+	Streams int
+	// Calls is how many streams start in all; 0 means as many as Streams.
+	Calls int
+	// Sessions share the streams: stream n is in session 1+(n-1) mod Sessions. 0
+	// means one for every ten streams.
+	Sessions int
+	// Ramp spreads the first Streams arrivals over this long; 0 starts them at once.
+	Ramp time.Duration
+	// Kind is the kind of all arrivals but the canary.
+	Kind history.StreamKind
+	// First is the number of the first stream; 0 means 1.
+	First uint32
+	// Canary, if not 0, is the stream number of one canary, which is due at once and
+	// takes no place among the Streams.
+	Canary uint32
+}
+
+// Validate reports everything that is wrong with the settings.
+func (c PlanConfig) Validate() error {
+	var errs []error
+	if c.Streams < 1 {
+		errs = append(errs, fmt.Errorf("streams must be at least 1, not %d", c.Streams))
+	}
+	if c.Calls < 0 {
+		errs = append(errs, fmt.Errorf("calls must not be negative: %d", c.Calls))
+	}
+	if c.Calls > 0 && c.Calls < c.Streams {
+		errs = append(errs, fmt.Errorf("calls (%d) are fewer than streams (%d): so many are never open at once", c.Calls, c.Streams))
+	}
+	if c.Sessions < 0 {
+		errs = append(errs, fmt.Errorf("sessions must not be negative: %d", c.Sessions))
+	}
+	if c.Ramp < 0 {
+		errs = append(errs, fmt.Errorf("ramp must not be negative: %v", c.Ramp))
+	}
+	if last := uint64(max(c.First, 1)) + uint64(max(c.Calls, c.Streams, 0)); last > 1<<32-1 {
+		errs = append(errs, fmt.Errorf("%d calls are more than there are stream numbers", c.Calls))
+	}
+	return errors.Join(errs...)
+}
+
+// A Plan is the arrival plan of the closed model: a pure function of its settings
+// that computes any arrival from its ordinal, so that it takes no memory however
+// long the run is.
+type Plan struct{ c PlanConfig }
+
+// NewPlan checks the settings and fills in their defaults.
+func NewPlan(c PlanConfig) (Plan, error) {
+	if err := c.Validate(); err != nil {
+		return Plan{}, fmt.Errorf("arrival plan: %w", err)
+	}
+	if c.Calls == 0 {
+		c.Calls = c.Streams
+	}
+	if c.Sessions == 0 {
+		c.Sessions = (c.Streams + 9) / 10
+	}
+	c.First = max(c.First, 1)
+	return Plan{c}, nil
+}
+
+// Len is the number of arrivals, the canary included.
+func (p Plan) Len() int {
+	if p.c.Canary != 0 {
+		return p.c.Calls + 1
+	}
+	return p.c.Calls
+}
+
+// Open is the number of streams that may be open at once, without the canary.
+func (p Plan) Open() int { return p.c.Streams }
+
+// Sessions is the number of sessions.
+func (p Plan) Sessions() int { return p.c.Sessions }
+
+// Arrival returns the n-th arrival, 0 ≤ n < Len.
+func (p Plan) Arrival(n int) Arrival {
+	if p.c.Canary != 0 {
+		if n == 0 {
+			return Arrival{Stream: p.c.Canary, Session: p.session(p.c.Canary), Kind: history.StreamCanary}
+		}
+		n--
+	}
+	stream := p.c.First + uint32(n)
+	return Arrival{Stream: stream, Session: p.session(stream), Due: p.due(n, stream), Kind: p.c.Kind}
+}
+
+func (p Plan) session(stream uint32) uint32 {
+	return 1 + (stream-1)%uint32(p.c.Sessions)
+}
+
+// due is where an open model would differ: it gives every arrival an instant, and
+// Open the number of streams beyond which arrivals are dropped and counted.
+func (p Plan) due(n int, stream uint32) time.Duration {
+	if n >= p.c.Streams {
+		return WhenFree
+	}
+	// One slice of the ramp for each stream and a drawn point within it: no two runs
+	// with different seeds beat against the target's own timers in the same way.
+	slice := float64(p.c.Ramp) / float64(p.c.Streams)
+	return time.Duration(slice * (float64(n) + draw(p.c.Seed, stream, 0, drawDue)))
+}
+
+// WriteTo writes the plan as text, one line for each arrival: what --plan prints.
+func (p Plan) WriteTo(w io.Writer) (int64, error) {
+	b := bufio.NewWriter(w)
+	var total int64
+	line := fmt.Appendf(nil, "arrivals: %d calls, %d open at once, %d sessions, ramp %v, seed %d\n",
+		p.c.Calls, p.c.Streams, p.c.Sessions, p.c.Ramp, p.c.Seed)
+	for n := 0; ; n++ {
+		k, err := b.Write(line)
+		total += int64(k)
+		if err != nil {
+			return total, err
+		}
+		if n == p.Len() {
+			return total, b.Flush()
+		}
+		line = p.Arrival(n).append(line[:0])
+	}
+}
+
+// Hash is the SHA-256 of the plan's text in hexadecimal.
+func (p Plan) Hash() string {
+	h := sha256.New()
+	_, _ = p.WriteTo(h) // a hash takes every write
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (a Arrival) append(b []byte) []byte {
+	b = append(b, "stream "...)
+	b = strconv.AppendUint(b, uint64(a.Stream), 10)
+	b = append(b, " session "...)
+	b = strconv.AppendUint(b, uint64(a.Session), 10)
+	switch {
+	case a.Due == WhenFree:
+		b = append(b, " when free"...)
+	default:
+		b = append(b, " due "...)
+		b = append(b, a.Due.String()...)
+	}
+	switch a.Kind {
+	case history.StreamControl:
+		b = append(b, " control"...)
+	case history.StreamCanary:
+		b = append(b, " canary"...)
+	}
+	return append(b, '\n')
+}
+
+// The uses of a draw, so that two draws for one attempt are independent.
+const (
+	drawDue uint64 = iota
+	drawJitter
+)
+
+// draw returns a number in [0,1) that depends on nothing but its key: no order of
+// goroutines can change it.
+func draw(seed uint64, stream uint32, attempt int, use uint64) float64 {
+	x := mix(seed ^ 0x9e3779b97f4a7c15)
+	x = mix(x ^ uint64(stream))
+	x = mix(x ^ uint64(attempt)<<8 ^ use)
+	return float64(x>>11) / (1 << 53)
+}
+
+// mix is a bijection of 64 bits in which every input bit changes about half of the
+// output: two rounds of multiply and shift.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,125 @@
+package loadgen
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+)
+
+// A Report is what [Run] did. Streams of the canary are counted nowhere but in
+// Canary.
+type Report struct {
+	// Target is what the target said of itself in the first session.
+	Target Target
+	// Planned arrivals; those of them whose call was sent; the most that were open at once.
+	Planned, Opened, MaxOpen int64
+	// Outcomes of all planned arrivals, by history.Outcome. Arrivals that Halt or a stop
+	// kept from starting are in none of them: Planned less their sum.
+	Outcomes [history.OutcomeFailed + 1]int64
+	// Canary is the outcome of the canary, OutcomeNone if there was none.
+	Canary history.Outcome
+	// Delivered messages, responses included, repeats as well.
+	Delivered int64
+	// Resumes counts the attempts to resume.
+	Resumes Resumes
+	// Links opened, Sessions opened (a session that was lost counts again), and Answers
+	// sent to requests of the target.
+	Links, Sessions, Answers int64
+	// Latencies of everything but the canary.
+	Latencies *Latencies
+	// Took is from the start of Run to its end.
+	Took time.Duration
+}
+
+// Behind reports that this side could not start calls on time: then it must not
+// blame the target for being late.
+func (r Report) Behind() bool { return r.Latencies.Quantile(StartDelay, 99) >= time.Second }
+
+// Target is what a target says of itself.
+type Target struct{ Name, Version, Revision string }
+
+// Resumes counts attempts to resume a stream.
+type Resumes struct {
+	// Attempted: the GET was about to be sent. Succeeded: it was answered with an event
+	// stream.
+	Attempted, Succeeded int64
+	// Refused for good: the stream was given up because of the status.
+	Refused int64
+	// Conflicts were answered 409.
+	Conflicts int64
+	// ByStatus counts the answers; 0 stands for none.
+	ByStatus map[int]int64
+}
+
+// Live counts while a run goes on. The zero Live is ready for use by one run.
+type Live struct {
+	opened, open, maxOpen, settled     atomic.Int64
+	delivered, resumes, links, answers atomic.Int64
+}
+
+// Progress is a snapshot of [Live].
+type Progress struct {
+	// Opened calls were sent, Open of them are not yet settled, Settled streams have an
+	// outcome.
+	Opened, Open, MaxOpen, Settled int64
+	// Delivered messages; Resumes attempted; Links opened.
+	Delivered, Resumes, Links int64
+}
+
+// Progress returns where the run is. It may be called at any time.
+func (l *Live) Progress() Progress {
+	return Progress{
+		Opened: l.opened.Load(), Open: l.open.Load(), MaxOpen: l.maxOpen.Load(), Settled: l.settled.Load(),
+		Delivered: l.delivered.Load(), Resumes: l.resumes.Load(), Links: l.links.Load(),
+	}
+}
+
+// sent counts a call as open from now on.
+func (l *Live) sent() {
+	l.opened.Add(1)
+	open := l.open.Add(1)
+	for {
+		most := l.maxOpen.Load()
+		if open <= most || l.maxOpen.CompareAndSwap(most, open) {
+			return
+		}
+	}
+}
+
+// tally adds up what settled streams leave behind.
+type tally struct {
+	mu        sync.Mutex
+	outcomes  [history.OutcomeFailed + 1]int64
+	canary    history.Outcome
+	resumes   Resumes
+	delivered int64
+}
+
+// UnreachableError says that no link to the target could be opened, or that it ended
+// before the target answered anything.
+type UnreachableError struct {
+	URL string
+	Err error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("target %s not reachable: %v", e.URL, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// HandshakeError says that something answered which does not open MCP sessions.
+type HandshakeError struct {
+	// Status of the answer to initialize or to notifications/initialized.
+	Status int
+	// Reason says what was wrong with it.
+	Reason string
+}
+
+func (e *HandshakeError) Error() string {
+	return fmt.Sprintf("no session: the target answered %d: %s", e.Status, e.Reason)
+}

@@ -1,0 +1,205 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gapless-dev/gapless/internal/guard"
+	"github.com/gapless-dev/gapless/loadgen/history"
+)
+
+// Why a run's context ended, where it was not the caller.
+var (
+	errDrained = errors.New("the drain is over")
+	errPanic   = errors.New("a stream panicked")
+)
+
+// runner is one run.
+type runner struct {
+	c            Config
+	target, host string
+	marks        Marks
+	group        guard.Group
+	dials        chan struct{} // one token for each link in the making
+	slots        chan *stream  // one for each stream that may open; nil until first used
+	measured     meter
+	tally        tally
+	opened       atomic.Int64 // sessions
+
+	mu       sync.Mutex
+	sessions []*session // by number, from 1
+}
+
+// Run carries out the plan: it opens the first session, starts every arrival when it
+// is due, waits for the open streams and deletes the sessions. Every stream that was
+// started has exactly one outcome when Run returns.
+//
+// Errors: what Validate complains about; [*UnreachableError] and [*HandshakeError] if
+// the first session could not be opened, before anything was started; the context's
+// error when it was stopped, with a Report of what was done; a [*guard.PanicError] if
+// a goroutine of the run panicked, which never passes for an outcome.
+func Run(ctx context.Context, c Config) (Report, error) {
+	if err := c.Validate(); err != nil {
+		return Report{}, fmt.Errorf("load: %w", err)
+	}
+	r := newRunner(c.withDefaults())
+	begun := r.now()
+	outer := ctx
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r.group.OnPanic = func() { cancel(errPanic) }
+
+	first, err := r.session(ctx, r.c.Plan.Arrival(0).Session)
+	switch {
+	case outer.Err() != nil:
+		return Report{}, outer.Err()
+	case err != nil:
+		return Report{}, err
+	}
+	r.start(ctx)
+	drain := time.AfterFunc(r.c.Drain, func() { cancel(errDrained) })
+	err = r.group.Wait()
+	drain.Stop()
+	if err == nil {
+		err = outer.Err()
+	}
+	r.part(outer)
+	return r.report(first.target, begun), err
+}
+
+func newRunner(c Config) *runner {
+	u, _ := url.Parse(c.URL) // Validate has parsed it
+	r := &runner{
+		c: c, target: u.RequestURI(), host: u.Host,
+		marks:    NewMarks(c.Name, c.Secret),
+		dials:    make(chan struct{}, c.Dials),
+		slots:    make(chan *stream, c.Plan.Open()),
+		measured: meter{l: newLatencies()},
+		sessions: make([]*session, c.Plan.Sessions()),
+	}
+	r.tally.resumes.ByStatus = make(map[int]int64)
+	for range c.Plan.Open() {
+		r.slots <- nil
+	}
+	return r
+}
+
+// now is the time since the start of the run; instant is the inverse.
+func (r *runner) now() time.Duration                { return time.Since(r.c.Start) }
+func (r *runner) instant(d time.Duration) time.Time { return r.c.Start.Add(d) }
+
+// start begins every arrival when it is due, until the run is halted or stopped.
+func (r *runner) start(ctx context.Context) {
+	began := r.now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for n := range r.c.Plan.Len() {
+		a := r.c.Plan.Arrival(n)
+		var s *stream
+		if a.Kind != history.StreamCanary {
+			var ok bool
+			if s, ok = r.slot(ctx); !ok {
+				return
+			}
+		}
+		if a.Due == WhenFree {
+			a.Due = r.now()
+		} else {
+			a.Due += began
+			timer.Reset(a.Due - r.now())
+			select {
+			case <-timer.C:
+			case <-r.c.Halt:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+		r.launch(ctx, s, a)
+	}
+}
+
+// slot waits until another stream may be open.
+func (r *runner) slot(ctx context.Context) (s *stream, ok bool) {
+	select { // a halt goes before a slot that is free as well
+	case <-r.c.Halt:
+		return nil, false
+	case <-ctx.Done():
+		return nil, false
+	default:
+	}
+	select {
+	case s = <-r.slots:
+		return s, true
+	case <-r.c.Halt:
+	case <-ctx.Done():
+	}
+	return nil, false
+}
+
+// launch runs the arrival in a goroutine of its own, on the memory of an earlier
+// stream where there is one.
+func (r *runner) launch(ctx context.Context, s *stream, a Arrival) {
+	if s == nil {
+		s = &stream{r: r}
+	}
+	r.group.Go(func() {
+		s.run(ctx, a)
+		if a.Kind != history.StreamCanary {
+			r.slots <- s
+		}
+	})
+}
+
+// part deletes the sessions, a few at a time and not for longer than one exchange may take.
+func (r *runner) part(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.c.Handshake)
+	defer cancel()
+	var next atomic.Int64
+	var group guard.Group
+	for range min(16, len(r.sessions)) {
+		group.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(r.sessions); i = next.Add(1) - 1 {
+				if s := r.sessions[i]; s != nil {
+					s.end(ctx)
+				}
+			}
+		})
+	}
+	if err := group.Wait(); err != nil {
+		panic(err)
+	}
+}
+
+func (r *runner) report(t Target, begun time.Duration) Report {
+	live := r.c.Live.Progress()
+	r.tally.mu.Lock()
+	defer r.tally.mu.Unlock()
+	resumes := r.tally.resumes
+	resumes.ByStatus = maps.Clone(resumes.ByStatus)
+	planned := int64(r.c.Plan.Len())
+	if r.c.Plan.Arrival(0).Kind == history.StreamCanary {
+		planned--
+	}
+	return Report{
+		Target: t, Planned: planned, Opened: live.Opened, MaxOpen: live.MaxOpen,
+		Outcomes: r.tally.outcomes, Canary: r.tally.canary,
+		Delivered: live.Delivered, Resumes: resumes,
+		Links: live.Links, Sessions: r.opened.Load(), Answers: r.c.Live.answers.Load(),
+		Latencies: r.measured.l, Took: r.now() - begun,
+	}
+}
+
+// eventLimit is the largest message taken, in bytes.
+func (r *runner) eventLimit() int {
+	if r.c.Limits.Event > 0 {
+		return r.c.Limits.Event
+	}
+	return 16 << 20
+}

@@ -1,0 +1,291 @@
+package loadgen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/wire"
+)
+
+// headSpare bounds what is read of a body that nobody needs, so that its link can be
+// used again.
+const headSpare = 64 << 10
+
+// session is one MCP session. Its streams share it; the first of them opens it.
+type session struct {
+	r      *runner
+	number uint32
+	ready  chan struct{} // closed once err or what follows it is set
+
+	err      error
+	target   Target
+	fields   []wire.Field // of every later request
+	hasID    bool
+	answers  answered
+	requests atomic.Uint64 // JSON-RPC ids given out: 1, 2, 3 … in every session
+	gone     atomic.Bool   // the target answered 404: it knows the session no more
+	links    pool
+}
+
+// session returns the session with this number, opening it if it is the first to
+// ask. Whoever waits for a session that cannot be opened gets its error; the next
+// arrival tries again.
+func (r *runner) session(ctx context.Context, number uint32) (*session, error) {
+	r.mu.Lock()
+	s := r.sessions[number-1]
+	mine := s == nil || s.gone.Load()
+	if mine {
+		s = &session{r: r, number: number, ready: make(chan struct{})}
+		r.sessions[number-1] = s
+	}
+	r.mu.Unlock()
+	if mine {
+		s.err = s.open(ctx)
+		if s.err != nil {
+			s.gone.Store(true)
+			s.links.clear()
+		}
+		close(s.ready)
+	}
+	select {
+	case <-s.ready:
+		return s, s.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// open performs the handshake (2025-11-25 lifecycle, Initialization).
+func (s *session) open(ctx context.Context) error {
+	params, err := json.Marshal(map[string]any{
+		"protocolVersion": s.r.c.Revision,
+		"capabilities":    struct{}{},
+		"clientInfo":      map[string]string{"name": "gapless", "version": "1"},
+	})
+	if err != nil {
+		return err
+	}
+	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":%s}`, params)
+	s.fields = s.r.c.Header
+	if err := s.exchange(ctx, s.post(body), true, s.initialized); err != nil {
+		return err
+	}
+	s.r.opened.Add(1)
+	body = []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return s.exchange(ctx, s.post(body), true, func(_ *link, resp *wire.Response) error {
+		if resp.Status/100 != 2 {
+			return &HandshakeError{resp.Status, "notifications/initialized was not accepted"}
+		}
+		return skip(resp)
+	})
+}
+
+// initialized takes the answer to initialize.
+func (s *session) initialized(l *link, resp *wire.Response) error {
+	if resp.Status != 200 {
+		return &HandshakeError{resp.Status, "initialize was not accepted"}
+	}
+	id := resp.Get("Mcp-Session-Id")
+	if !visible(id) {
+		return &HandshakeError{resp.Status, "the session id is not visible ASCII"}
+	}
+	data, err := s.message(l, resp)
+	if err != nil {
+		return err
+	}
+	var m struct {
+		Result struct {
+			ProtocolVersion string
+			ServerInfo      struct{ Name, Version string }
+		}
+		Error *struct {
+			Code    int
+			Message string
+		}
+	}
+	switch err := json.Unmarshal(data, &m); {
+	case err != nil:
+		return &HandshakeError{resp.Status, "the answer to initialize is not JSON"}
+	case m.Error != nil:
+		return &HandshakeError{resp.Status, fmt.Sprintf("initialize was refused: %d %.100s", m.Error.Code, m.Error.Message)}
+	case m.Result.ProtocolVersion == "":
+		return &HandshakeError{resp.Status, "the answer to initialize has no protocolVersion"}
+	}
+	s.target = Target{m.Result.ServerInfo.Name, m.Result.ServerInfo.Version, m.Result.ProtocolVersion}
+	s.later(id)
+	return nil
+}
+
+// later sets the fields of all requests after initialize.
+func (s *session) later(id string) {
+	s.fields = append([]wire.Field(nil), s.r.c.Header...)
+	if s.hasID = id != ""; s.hasID {
+		s.fields = append(s.fields, wire.Field{Name: "Mcp-Session-Id", Value: id})
+	}
+	if s.target.Revision >= "2025-06-18" {
+		s.fields = append(s.fields, wire.Field{Name: "MCP-Protocol-Version", Value: s.target.Revision})
+	}
+}
+
+// message returns the answer to initialize, from a JSON body or an event stream.
+func (s *session) message(l *link, resp *wire.Response) ([]byte, error) {
+	if resp.JSON() {
+		return resp.ReadAll(s.r.eventLimit())
+	}
+	if !resp.SSE() {
+		return nil, &HandshakeError{resp.Status, "the answer to initialize is neither JSON nor an event stream"}
+	}
+	var (
+		rd   wire.Reader
+		ev   wire.Event
+		m    wire.Message
+		data []byte
+	)
+	rd.Reset(resp, nil)
+	for {
+		err := rd.Next(&ev)
+		switch {
+		case err != nil && data != nil:
+			return data, nil // what matters has come; the link is judged by its end
+		case err == io.EOF:
+			return nil, &HandshakeError{resp.Status, "the event stream ended without an answer to initialize"}
+		case err != nil:
+			return nil, err
+		}
+		if data != nil || len(ev.Data) == 0 || string(ev.Type) != "message" {
+			continue
+		}
+		if wire.Scan(ev.Data, &m); string(m.ID) == `"init"` && m.Method == nil {
+			data = append([]byte(nil), ev.Data...)
+			l.limit(limits{until: l.at + time.Second, end: history.EndOpen})
+		}
+	}
+}
+
+// answer sends the answer to a request of the target, once for each request: a
+// replay repeats the request, not the question.
+func (s *session) answer(ctx context.Context, id []byte, body []byte) {
+	if !s.answers.first(id) {
+		return
+	}
+	err := s.exchange(ctx, s.post(body), false, func(_ *link, resp *wire.Response) error { return skip(resp) })
+	if err == nil {
+		s.r.c.Live.answers.Add(1)
+	}
+}
+
+// end deletes the session; a target may refuse that (405), which is fine.
+func (s *session) end(ctx context.Context) {
+	if s.hasID && !s.gone.Load() {
+		req := wire.Request{Method: "DELETE", Target: s.r.target, Host: s.r.host, Fields: s.fields}
+		// Whether a session could be ended says nothing about its streams.
+		_ = s.exchange(ctx, &req, true, func(_ *link, resp *wire.Response) error { return skip(resp) })
+	}
+	s.links.clear()
+}
+
+// post returns the request for one message of the session.
+func (s *session) post(body []byte) *wire.Request {
+	fields := make([]wire.Field, 0, len(s.fields)+2)
+	fields = append(fields, wire.Field{Name: "Content-Type", Value: "application/json"},
+		wire.Field{Name: "Accept", Value: "application/json, text/event-stream"})
+	return &wire.Request{Method: "POST", Target: s.r.target, Host: s.r.host, Fields: append(fields, s.fields...), Body: body}
+}
+
+// link returns a link on which no exchange is in flight.
+func (s *session) link(ctx context.Context) (*link, error) {
+	if l := s.links.take(s.r.now()); l != nil {
+		return l, nil
+	}
+	return s.r.dial(ctx)
+}
+
+// exchange carries one exchange of the session itself. With again it is repeated on
+// a new link if a rested one failed before a byte of the answer came.
+func (s *session) exchange(ctx context.Context, req *wire.Request, again bool, read func(*link, *wire.Response) error) error {
+	l, err := s.link(ctx)
+	for first := true; ; first = false {
+		if err != nil {
+			return &UnreachableError{s.r.c.URL, err}
+		}
+		err = s.attempt(ctx, l, req, read)
+		if err == nil || !first || !again || !l.used || l.got {
+			break
+		}
+		l, err = s.r.dial(ctx)
+	}
+	var bad *HandshakeError
+	switch {
+	case err == nil, errors.As(err, &bad), errors.Is(err, wire.ErrRequest):
+		return err
+	}
+	return &UnreachableError{s.r.c.URL, err}
+}
+
+func (s *session) attempt(ctx context.Context, l *link, req *wire.Request, read func(*link, *wire.Response) error) error {
+	stop := l.begin(ctx, limits{until: s.r.now() + s.r.c.Handshake, end: history.EndDeadline})
+	defer stop()
+	l.Begin(Exchange{Session: s.number, Link: l.id})
+	resp, err := l.conn.RoundTrip(req)
+	if err == nil {
+		err = read(l, resp)
+	}
+	if stop(); l.End() && err == nil && resp.Reusable() {
+		s.links.put(l, s.r.now())
+		return nil
+	}
+	l.close()
+	return err
+}
+
+// skip reads a body that nobody needs.
+func skip(resp *wire.Response) error {
+	if resp.SSE() {
+		return nil // it may never end; the link is not used again
+	}
+	_, err := resp.ReadAll(headSpare)
+	return err
+}
+
+// visible reports whether the text is made of 0x21 to 0x7E only (2025-11-25
+// transports, Session Management 1).
+func visible(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x21 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// answered remembers which requests of the target have their answer: at least the
+// latest answeredMax of them.
+type answered struct {
+	mu       sync.Mutex
+	now, old map[string]struct{}
+}
+
+const answeredMax = 1024
+
+// first reports whether the request has no answer yet.
+func (a *answered) first(id []byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, inNow := a.now[string(id)]
+	_, inOld := a.old[string(id)]
+	if inNow || inOld {
+		return false
+	}
+	if a.now == nil || len(a.now) == answeredMax {
+		a.old, a.now = a.now, make(map[string]struct{})
+	}
+	a.now[string(id)] = struct{}{}
+	return true
+}

@@ -1,0 +1,375 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/wire"
+)
+
+// stream is one arrival: a call, its response, and all exchanges between them. It
+// belongs to one goroutine. Its cursor is that of rd, which outlives every exchange:
+// a resumed link that is cut before its first event leaves it where it was.
+type stream struct {
+	r    *runner
+	a    Arrival
+	obs  StreamObserver
+	sess *session
+
+	token   string
+	id      string // the JSON-RPC id as it stands in the request
+	body    []byte
+	fields  []wire.Field
+	dropAt  int // the canary drops the message with this ordinal; -1 the response, 0 nothing
+	dropped bool
+
+	rd  wire.Reader
+	ev  wire.Event
+	msg wire.Message
+	rec history.Record
+
+	// Over the whole stream:
+	deadline  time.Duration // of the call
+	heard     time.Duration // when the last event came, or the call was sent
+	attempt   int           // the current or last exchange
+	commits   uint32        // ids committed in earlier event streams
+	seen      int           // messages without the response, in order
+	numbered  bool          // so far they count themselves 1, 2, 3 …
+	begun     bool          // a message came
+	responded bool
+	open      bool // counted as open
+
+	back backoff
+
+	// Of the current or last exchange:
+	l        *link
+	status   int
+	struck   bool          // a fault of ours fired
+	hurt     time.Duration // when
+	gained   bool          // a message came or the cursor moved
+	mattered bool          // a message came
+	events   int
+	headAt   time.Duration
+	missed   int // events to come before the stream is caught up; -1 when unknown
+
+	noted     time.Duration // the read whose events were last added to the live counters
+	delivered int64         // of that read
+	lastEvent time.Duration // of the current exchange, 0 before the first message
+	batch     batch
+}
+
+// run takes the stream from its start to its outcome.
+func (s *stream) run(ctx context.Context, a Arrival) {
+	s.reset(a)
+	began := s.r.now()
+	o := s.call(ctx, began-a.Due)
+	s.settle(o)
+}
+
+func (s *stream) reset(a Arrival) {
+	*s = stream{r: s.r, a: a, body: s.body[:0], fields: s.fields[:0], batch: s.batch, numbered: true}
+	if s.r.c.Observer != nil {
+		s.obs = s.r.c.Observer.Open(a)
+	}
+	if a.Kind == history.StreamCanary {
+		s.dropAt = (s.r.c.Expected + 1) / 2
+		if s.dropAt == 0 {
+			s.dropAt = -1
+		}
+	}
+	s.rec.Session, s.rec.Stream = a.Session, a.Stream
+}
+
+// call makes the call and takes the stream up again until it has an outcome. late is
+// what this side lost before it began.
+func (s *stream) call(ctx context.Context, late time.Duration) history.Outcome {
+	var err error
+	if s.sess, err = s.r.session(ctx, s.a.Session); err != nil {
+		if ctx.Err() != nil {
+			return history.OutcomeUndecided
+		}
+		return history.OutcomeNotSent
+	}
+	ready := s.r.now()
+	o := s.post(ctx)
+	if s.open {
+		s.measure(StartDelay, late+s.l.left-ready)
+	}
+	for o == history.OutcomeNone {
+		if o = s.pause(ctx); o == history.OutcomeNone {
+			o = s.resume(ctx)
+		}
+	}
+	return o
+}
+
+// post sends the call and reads what comes.
+func (s *stream) post(ctx context.Context) history.Outcome {
+	s.token = s.r.marks.Of(s.a.Session, s.a.Stream)
+	s.id = strconv.FormatUint(s.sess.requests.Add(1), 10)
+	s.request()
+	s.deadline = s.r.now() + s.r.c.Deadline
+	s.heard = s.r.now()
+	l, err := s.sess.link(ctx)
+	s.begin(l, history.Exchange{})
+	if err != nil {
+		return s.unreachable(ctx, history.OutcomeNotSent)
+	}
+	used := l.used
+	end, err := s.exchange(ctx, &wire.Request{
+		Method: "POST", Target: s.r.target, Host: s.r.host, Fields: s.fields, Body: s.body,
+	})
+	var send *wire.SendError
+	switch {
+	case s.responded:
+		return history.OutcomeCompleted
+	case errors.As(err, &send), errors.Is(err, wire.ErrRequest):
+		return history.OutcomeNotSent
+	case used && !l.got && !s.struck && end != history.EndDeadline && end != history.EndStopped:
+		// The target closed a link that had rested while we wrote: nobody can tell
+		// whether it ran the call, and it broke no promise (RFC 9112 §9.3.1).
+		return history.OutcomeIndeterminate
+	}
+	return s.next(end)
+}
+
+// request builds the body and the fields of the call.
+func (s *stream) request() {
+	b := append(s.body[:0], `{"jsonrpc":"2.0","id":`...)
+	b = append(b, s.id...)
+	b = append(b, `,"method":"tools/call","params":{"_meta":{"progressToken":"`...)
+	b = append(b, s.token...)
+	b = append(b, `"},"name":`...)
+	b = strconv.AppendQuote(b, s.r.c.Tool)
+	b = append(b, `,"arguments":`...)
+	b = append(b, s.r.c.Args(s.a)...)
+	s.body = append(b, "}}"...)
+	s.fields = append(s.fields[:0], wire.Field{Name: "Content-Type", Value: "application/json"},
+		wire.Field{Name: "Accept", Value: "application/json, text/event-stream"})
+	s.fields = append(s.fields, s.sess.fields...)
+}
+
+// resume asks for what follows the cursor and reads it.
+func (s *stream) resume(ctx context.Context) history.Outcome {
+	s.attempt++
+	waited := s.r.now() - s.back.ended
+	s.fields = append(s.fields[:0], wire.Field{Name: "Accept", Value: "text/event-stream"},
+		wire.Field{Name: "Last-Event-ID", Value: string(s.rd.Cursor())})
+	s.fields = append(s.fields, s.sess.fields...)
+	from := s.r.now()
+	l, err := s.sess.link(ctx)
+	s.begin(l, history.Exchange{Resume: true, Cursor: s.ordinal(), Asked: s.back.asked, Waited: waited})
+	s.measure(ResumeBackoff, waited)
+	if err != nil {
+		o := s.unreachable(ctx, history.OutcomeNone)
+		s.resumed(o)
+		return o
+	}
+	end, _ := s.exchange(ctx, &wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: s.fields})
+	if s.status != 0 {
+		s.measure(ResumeConnect, s.headAt-from)
+	}
+	o := history.OutcomeCompleted
+	if !s.responded {
+		o = s.next(end)
+	}
+	s.resumed(o)
+	return o
+}
+
+// resumed counts an attempt to resume.
+func (s *stream) resumed(o history.Outcome) {
+	if s.a.Kind != history.StreamCanary {
+		s.r.c.Live.resumes.Add(1)
+		s.r.tally.resume(s.status, o == history.OutcomeRefused)
+	}
+}
+
+// begin reports the attempt and clears what belonged to the one before.
+func (s *stream) begin(l *link, x history.Exchange) {
+	s.l = l
+	s.status, s.struck, s.gained, s.mattered, s.events = 0, false, false, false, 0
+	s.missed, s.lastEvent = -1, 0
+	s.rec.Attempt = uint16(min(s.attempt, 1<<16-1))
+	s.rec.Link = 0
+	if l != nil {
+		s.rec.Link = l.id
+	}
+	s.rec.Exchange = x
+	s.report(history.KindAttempt, s.r.now())
+	s.rec.Exchange = history.Exchange{}
+}
+
+// unreachable ends an attempt for which no link could be opened.
+func (s *stream) unreachable(ctx context.Context, o history.Outcome) history.Outcome {
+	end := history.EndUnreachable
+	if ctx.Err() != nil {
+		end = stopEnd(ctx)
+	}
+	s.end(end)
+	if end == history.EndUnreachable && o != history.OutcomeNone {
+		return o
+	}
+	return s.next(end)
+}
+
+// exchange carries one exchange on the link and gives the link back or ends it.
+func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, error) {
+	l := s.l
+	stop := l.begin(ctx, s.limits())
+	defer stop()
+	l.Begin(Exchange{
+		Session: s.a.Session, Stream: s.a.Stream, Attempt: s.attempt, Link: l.id, Resume: s.attempt > 0,
+		Observer: s, Delivered: s.seen, Expected: s.r.c.Expected,
+	})
+	resp, err := l.conn.RoundTrip(req)
+	s.count(l)
+	var end history.End
+	if err == nil {
+		end = s.take(ctx, resp)
+	} else {
+		end = s.broken(err)
+	}
+	s.note()
+	now := s.r.now()
+	if stop(); l.End() && end != history.EndOpen && err == nil && resp.Reusable() {
+		s.sess.links.put(l, now)
+	} else {
+		l.close()
+	}
+	s.end(end)
+	return end, err
+}
+
+// count makes the call count as open once it has left.
+func (s *stream) count(l *link) {
+	if s.attempt > 0 || !l.sent {
+		return
+	}
+	s.heard = max(s.heard, l.left)
+	s.open = true
+	if s.a.Kind != history.StreamCanary {
+		s.r.c.Live.sent()
+	}
+}
+
+// limits are those of an exchange that begins now.
+func (s *stream) limits() limits {
+	lim := limits{until: s.deadline, end: history.EndDeadline}
+	if len(s.rd.Cursor()) > 0 {
+		lim.idle, lim.since = s.r.c.Idle, s.r.now()
+	}
+	return lim
+}
+
+// take reads a response whose head is complete.
+func (s *stream) take(ctx context.Context, resp *wire.Response) history.End {
+	s.status, s.headAt = resp.Status, s.l.at
+	h := history.Head{Status: resp.Status, Missed: -1}
+	switch {
+	case resp.SSE():
+		h.Body = history.BodySSE
+	case resp.JSON():
+		h.Body = history.BodyJSON
+	case resp.Get("Content-Type") != "":
+		h.Body = history.BodyOther
+	}
+	if s.attempt > 0 && resp.Status == 200 {
+		h.Missed = missed(resp.Get("Gapless-Missed"))
+	}
+	s.missed = int(h.Missed)
+	s.rec.Head = h
+	s.report(history.KindHead, s.headAt)
+	s.rec.Head = history.Head{}
+	switch {
+	case resp.Status/100 != 2:
+		s.back.after = retryAfter(resp.Get("Retry-After"))
+		s.l.limit(limits{until: min(s.deadline, s.r.now()+s.r.c.Tail), end: history.EndOpen})
+		_ = skip(resp) // only whether the link can be used again depends on it
+		return history.EndStatus
+	case h.Body == history.BodySSE:
+		s.caughtUp(s.headAt)
+		return s.read(ctx, resp)
+	case h.Body == history.BodyJSON:
+		return s.readJSON(ctx, resp)
+	}
+	if err := skip(resp); err != nil {
+		return s.broken(err)
+	}
+	return history.EndClean
+}
+
+// broken says how the exchange ended, and reports a frame that was illegal.
+func (s *stream) broken(err error) history.End {
+	if bad := wire.IllegalOf(err); bad != 0 && s.l.over == history.EndNone {
+		s.rec.Event = history.Event{Class: history.ClassJunk, Illegal: history.Illegal(bad), Cursor: s.ordinal()}
+		s.report(history.KindEvent, s.l.at)
+		s.rec.Event = history.Event{}
+	}
+	return s.l.endOf(err)
+}
+
+// end reports the end of an exchange.
+func (s *stream) end(end history.End) {
+	now := s.r.now()
+	s.back.ended = now
+	s.rec.End = end
+	s.report(history.KindEnd, now)
+	s.rec.End = history.EndNone
+	if s.struck {
+		s.measure(ResumeDetect, now-s.hurt)
+	}
+	if s.back.cut == 0 {
+		s.back.cut = now
+	}
+}
+
+// settle reports the outcome. Nothing of the stream follows it.
+func (s *stream) settle(o history.Outcome) {
+	s.rec.Outcome = o
+	s.rec.Link = 0
+	s.report(history.KindSettled, s.r.now())
+	s.batch.flush(&s.r.measured)
+	live := s.r.c.Live
+	s.r.tally.settle(s.a.Kind, o)
+	if s.a.Kind == history.StreamCanary {
+		return
+	}
+	live.settled.Add(1)
+	if s.open {
+		live.open.Add(-1)
+	}
+}
+
+// ordinal is that of the last committed id.
+func (s *stream) ordinal() uint32 {
+	if len(s.rd.Cursor()) == 0 {
+		return 0
+	}
+	return s.commits + uint32(s.rd.Committed())
+}
+
+// Observe takes the injections of the link, completes them and hands them on.
+func (s *stream) Observe(rec *history.Record) {
+	s.struck, s.hurt = true, s.r.now()
+	s.rec.Injection = rec.Injection
+	s.report(history.KindInjection, s.hurt)
+	s.rec.Injection = history.Injection{}
+}
+
+func (s *stream) report(kind history.Kind, at time.Duration) {
+	if s.obs == nil {
+		return
+	}
+	s.rec.Kind, s.rec.At = kind, at
+	s.obs.Observe(&s.rec)
+}
+
+func (s *stream) measure(p Phase, d time.Duration) {
+	if s.a.Kind != history.StreamCanary {
+		s.batch.add(&s.r.measured, p, d)
+	}
+}
