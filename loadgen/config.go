@@ -102,7 +102,8 @@ type Config struct {
 	Idle time.Duration
 	// Deadline bounds a call from its first byte to its response; 0 means 60 s.
 	Deadline time.Duration
-	// Drain is how long open streams may take after the last arrival; 0 means 30 s.
+	// Drain is how long open streams may take after Halt was closed; 0 means 30 s. Without
+	// a halt each may take its Deadline.
 	Drain time.Duration
 	// Silence is how long the target must have sent nothing before a call that is too
 	// late counts as failed and not as undecided; 0 means 10 s.
@@ -125,7 +126,8 @@ type Config struct {
 	// Start is the instant that At of all records counts from; zero means when Run is
 	// called.
 	Start time.Time
-	// Halt, once closed, keeps further arrivals from starting; what is open drains.
+	// Halt, once closed, keeps further arrivals from starting; what is open drains. nil
+	// never does.
 	Halt <-chan struct{}
 	// Observer sees all records; nil for none.
 	Observer Observer

@@ -249,5 +249,5 @@ func (s *stream) respond(ctx context.Context) {
 		b = append(b, `,"error":{"code":-32601,"message":"method not found"}}`...)
 	}
 	s.body = b
-	s.sess.answer(ctx, s.msg.ID, b)
+	s.sess.answer(ctx, s.deadline, s.msg.ID, b)
 }

@@ -62,10 +62,12 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	case err != nil:
 		return Report{}, err
 	}
+	var halt sync.WaitGroup
+	halt.Go(func() { r.halt(ctx, cancel) })
 	r.start(ctx)
-	drain := time.AfterFunc(r.c.Drain, func() { cancel(errDrained) })
 	err = r.group.Wait()
-	drain.Stop()
+	cancel(nil)
+	halt.Wait()
 	if err == nil {
 		err = outer.Err()
 	}
@@ -122,6 +124,22 @@ func (r *runner) start(ctx context.Context) {
 			}
 		}
 		r.launch(ctx, s, a)
+	}
+}
+
+// halt ends what is still open when the drain after a halt is over.
+func (r *runner) halt(ctx context.Context, cancel context.CancelCauseFunc) {
+	select {
+	case <-r.c.Halt:
+	case <-ctx.Done():
+		return
+	}
+	timer := time.NewTimer(r.c.Drain)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		cancel(errDrained)
+	case <-ctx.Done():
 	}
 }
 

@@ -171,10 +171,12 @@ func (s *session) message(l *link, resp *wire.Response) ([]byte, error) {
 
 // answer sends the answer to a request of the target, once for each request: a
 // replay repeats the request, not the question.
-func (s *session) answer(ctx context.Context, id []byte, body []byte) {
+func (s *session) answer(ctx context.Context, until time.Duration, id, body []byte) {
 	if !s.answers.first(id) {
 		return
 	}
+	ctx, cancel := context.WithDeadline(ctx, s.r.instant(until))
+	defer cancel()
 	err := s.exchange(ctx, s.post(body), false, func(_ *link, resp *wire.Response) error { return skip(resp) })
 	if err == nil {
 		s.r.c.Live.answers.Add(1)
