@@ -128,13 +128,14 @@ const (
 	red    colour = "\x1b[1;31m"
 	green  colour = "\x1b[1;32m"
 	yellow colour = "\x1b[1;33m"
+	plain  colour = "\x1b[0m"
 )
 
 func (p *page) paint(c colour, s string) string {
 	if !p.o.Color {
 		return s
 	}
-	return string(c) + s + "\x1b[0m"
+	return string(c) + s + string(plain)
 }
 
 // sentences splits after a full stop that a capital letter follows.
@@ -179,7 +180,14 @@ func cut(s string, n int) string {
 	return s
 }
 
-func columns(s string) int { return utf8.RuneCountInString(s) }
+// columns counts what is seen of s: our own colour codes take no room.
+func columns(s string) int {
+	n := utf8.RuneCountInString(s)
+	for _, c := range []colour{red, green, yellow, plain} {
+		n -= strings.Count(s, string(c)) * len(c)
+	}
+	return n
+}
 
 func pad(s string, n int) string {
 	if missing := n - columns(s); missing > 0 {

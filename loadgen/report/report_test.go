@@ -227,6 +227,18 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
+func TestColourChangesNothingElse(t *testing.T) {
+	strip := strings.NewReplacer("\x1b[1;31m", "", "\x1b[1;32m", "", "\x1b[1;33m", "", "\x1b[0m", "")
+	for _, r := range []*result.Result{holding(), violating(), unsure()} {
+		for _, width := range []int{40, 60, 84, 110} {
+			plain := text(t, r, report.Options{Width: width, Verbose: true})
+			if got := strip.Replace(text(t, r, report.Options{Width: width, Verbose: true, Color: true})); got != plain {
+				t.Errorf("colour moved text at %d columns:\n%s\n%s", width, got, plain)
+			}
+		}
+	}
+}
+
 func TestManyTexts(t *testing.T) {
 	u, v := unsure(), violating()
 	for range 50 {
