@@ -1,0 +1,118 @@
+package scan
+
+import "bytes"
+
+// rpc tells a JSON-RPC response from any other message by the keys of its outermost
+// object, as the text passes. It does not validate: what is not JSON is a message
+// to the fault that cuts it, and the judge's business otherwise. Keys written with
+// escapes are not recognised.
+type rpc struct {
+	depth  int32
+	keys   key
+	name   [6]byte
+	length uint8
+	// settled: no later byte can change the answer.
+	settled bool
+	inText  bool // inside a string
+	escaped bool // behind a backslash
+	isKey   bool // that string is a key of the outermost object
+	wantKey bool // the next string is one
+}
+
+type key uint8
+
+const (
+	keyID key = 1 << iota
+	keyAnswer
+	keyMethod
+)
+
+// textWindow bounds one search for the end of a string, so that text full of
+// escapes is not searched over and over.
+const textWindow = 256
+
+// response says what the keys seen so far amount to.
+func (r *rpc) response() bool { return r.keys == keyID|keyAnswer }
+
+func (r *rpc) feed(p []byte) {
+	for i := 0; i < len(p) && !r.settled; {
+		if r.inText {
+			i += r.text(p[i:])
+			continue
+		}
+		c := p[i]
+		i++
+		switch c {
+		case '"':
+			r.inText = true
+			r.isKey = r.wantKey && r.depth == 1
+			r.length = 0
+			r.settled = r.depth == 0
+		case '{', '[':
+			r.settled = r.depth == 0 && c == '['
+			r.depth++
+			r.wantKey = r.depth == 1
+		case '}', ']':
+			r.depth--
+			r.settled = r.depth <= 0
+		case ',':
+			r.wantKey = r.depth == 1
+		case ':':
+			r.wantKey = false
+		}
+	}
+}
+
+// text consumes bytes of a string up to its closing quote or one backslash.
+func (r *rpc) text(p []byte) int {
+	if r.escaped {
+		r.escaped = false
+		return 1
+	}
+	if len(p) > textWindow {
+		p = p[:textWindow]
+	}
+	n, closed := len(p), false
+	if i := bytes.IndexByte(p, '"'); i >= 0 {
+		n, closed = i, true
+	}
+	if i := bytes.IndexByte(p[:n], '\\'); i >= 0 {
+		r.escaped = true
+		r.length = uint8(len(r.name)) + 1
+		return i + 1
+	}
+	if r.isKey {
+		r.spell(p[:n])
+	}
+	if !closed {
+		return n
+	}
+	r.inText = false
+	if r.isKey {
+		r.keyDone()
+	}
+	return n + 1
+}
+
+func (r *rpc) spell(p []byte) {
+	if int(r.length)+len(p) > len(r.name) {
+		r.length = uint8(len(r.name)) + 1
+		return
+	}
+	r.length += uint8(copy(r.name[r.length:], p))
+}
+
+func (r *rpc) keyDone() {
+	if int(r.length) > len(r.name) {
+		return
+	}
+	switch string(r.name[:r.length]) {
+	case "id":
+		r.keys |= keyID
+	case "result", "error":
+		r.keys |= keyAnswer
+	case "method":
+		r.keys |= keyMethod
+		r.settled = true // a message, whatever else it holds
+	}
+}
