@@ -38,6 +38,9 @@ type Exchange struct {
 	// for the exchanges of a session (initialize, initialized, answers, DELETE), in which
 	// nothing must be hurt.
 	Observer StreamObserver
+	// Opened is what [Observer.Open] returned for the stream, so that a link finds what
+	// its owner keeps for the stream; nil with Observer.
+	Opened StreamObserver
 	// Delivered is how many of the call's messages have been delivered so far, Expected
 	// how many there will be, 0 if unknown. Neither counts the response.
 	Delivered, Expected int

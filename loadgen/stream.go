@@ -223,7 +223,7 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 	defer stop()
 	l.Begin(Exchange{
 		Session: s.a.Session, Stream: s.a.Stream, Attempt: s.attempt, Link: l.id, Resume: s.attempt > 0,
-		Observer: s, Delivered: s.seen, Expected: s.r.c.Expected,
+		Observer: s, Opened: s.obs, Delivered: s.seen, Expected: s.r.c.Expected,
 	})
 	resp, err := l.conn.RoundTrip(req)
 	s.count(l)
