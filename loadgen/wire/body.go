@@ -49,6 +49,8 @@ func (b *body) more() error {
 	}
 	err := b.decode()
 	switch err.(type) {
+	case nil:
+		return nil
 	case *FrameError, *LimitError:
 		b.err = err
 	default:
@@ -56,6 +58,7 @@ func (b *body) more() error {
 			b.err = err
 		}
 	}
+	b.win.rest()
 	return err
 }
 

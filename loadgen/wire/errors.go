@@ -57,7 +57,7 @@ const (
 	IllegalUTF8    Illegal = 1 << iota // not valid UTF-8
 	IllegalJSON                        // not well-formed JSON (RFC 8259)
 	IllegalRPC                         // JSON, but no JSON-RPC 2.0 message
-	IllegalID                          // an event id with bytes outside visible ASCII (NUL included)
+	IllegalID                          // an event id that a header field does not carry as it is
 	IllegalSize                        // larger or nested deeper than its bound
 	IllegalHTTP                        // the HTTP framing is broken
 	IllegalBatch                       // a JSON array; legal in revision 2025-03-26 only

@@ -125,17 +125,15 @@ func (p *Response) frame() error {
 		}
 	})
 	switch {
+	case encodings > 0 && lengths > 0:
+		return &FrameError{What: "both Transfer-Encoding and Content-Length"}
+	case encodings > 0 && p.minor == '0':
+		return &FrameError{What: "Transfer-Encoding in HTTP/1.0"}
+	case encodings > 1 || encodings == 1 && !bytes.EqualFold(encoding, []byte("chunked")):
+		return &FrameError{What: "a Transfer-Encoding other than chunked"}
 	case p.Status == 204 || p.Status == 304:
 		p.kind = framingNone
 	case encodings > 0:
-		switch {
-		case lengths > 0:
-			return &FrameError{What: "both Transfer-Encoding and Content-Length"}
-		case p.minor == '0':
-			return &FrameError{What: "Transfer-Encoding in HTTP/1.0"}
-		case encodings > 1 || !bytes.EqualFold(encoding, []byte("chunked")):
-			return &FrameError{What: "a Transfer-Encoding other than chunked"}
-		}
 		p.kind = framingChunked
 	case lengths > 0:
 		p.kind, p.left = framingLength, length

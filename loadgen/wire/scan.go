@@ -57,12 +57,19 @@ const (
 // callMark is the key under which our own server names the call a result belongs to.
 const callMark = "gapless/call"
 
+// textKept is how much memory for resolved escapes a Message keeps for the next one.
+const textKept = 4 << 10
+
 // Scan reads one JSON-RPC 2.0 message in a single pass: that it is JSON (RFC 8259) in
 // UTF-8 and has the shape of a message, and what it says of itself. It allocates
 // nothing unless one of the strings in Message contains an escape. Of a key given twice
 // the last one counts, and IllegalDupKeys says so.
 func Scan(data []byte, m *Message) {
-	*m = Message{text: m.text[:0]}
+	text := m.text[:0]
+	if cap(text) > textKept {
+		text = nil
+	}
+	*m = Message{text: text}
 	l := lexer{b: data}
 	batch := false
 	switch l.peek() {

@@ -16,7 +16,8 @@ type Event struct {
 	// HasID tells that this block carried an id line that counts: ID is its own.
 	HasID bool
 	// Illegal is what was wrong since the event before: IllegalUTF8 anywhere in the
-	// stream's text, IllegalID for an id with bytes outside visible ASCII.
+	// stream's text, IllegalID for an id that a Last-Event-ID field does not carry as
+	// it is: bytes outside printable ASCII, or spaces around it.
 	Illegal Illegal
 }
 
@@ -232,7 +233,11 @@ func (r *Reader) fail(err error) error {
 // pending tells whether an end here would discard anything but a comment.
 func (r *Reader) pending() bool {
 	w := r.src.win
-	return r.hasData || r.idSet || r.typed || r.line < w.b && w.buf[r.line] != ':'
+	rest := w.buf[r.line:w.b]
+	if r.first {
+		rest = bytes.TrimPrefix(rest, []byte("\ufeff"))
+	}
+	return r.hasData || r.idSet || r.typed || len(rest) > 0 && rest[0] != ':'
 }
 
 // field takes one line that is not empty (§9.2.6).
@@ -293,11 +298,8 @@ func (r *Reader) setID(value []byte) error {
 	if len(value) > r.limit.Head {
 		return &LimitError{What: "id", Limit: r.limit.Head}
 	}
-	for _, c := range value {
-		if c <= ' ' || c >= 0x7f {
-			r.illegal |= IllegalID
-			break
-		}
+	if !isHeaderSafe(value) {
+		r.illegal |= IllegalID
 	}
 	if bytes.IndexByte(value, 0) >= 0 {
 		return nil
@@ -305,6 +307,17 @@ func (r *Reader) setID(value []byte) error {
 	r.next = append(r.next[:0], value...)
 	r.idSet = true
 	return nil
+}
+
+// isHeaderSafe tells whether a Last-Event-ID field carries an id as it is: printable ASCII
+// without spaces around it, which receivers remove.
+func isHeaderSafe(id []byte) bool {
+	for _, c := range id {
+		if c < ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return len(id) == 0 || id[0] != ' ' && id[len(id)-1] != ' '
 }
 
 // setRetry takes effect at once, also when the block is never completed. A number that no

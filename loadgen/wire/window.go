@@ -97,6 +97,13 @@ func (w *window) resize(size int) {
 	w.buf = next
 }
 
+// rest gives a large buffer back when nothing is in it: no read follows soon.
+func (w *window) rest() {
+	if w.a == w.b && w.r == w.w && len(w.buf) > smallBuffer {
+		w.resize(smallBuffer)
+	}
+}
+
 // move closes the gaps while copying to the front of dst, which may be buf itself.
 func (w *window) move(dst []byte) {
 	kept := w.b - w.a
