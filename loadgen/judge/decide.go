@@ -1,0 +1,91 @@
+package judge
+
+import "fmt"
+
+// decide gives the word: violated before inconclusive before holds. The reasons are
+// everything that keeps the run from holding, apart from violations.
+func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
+	var why []string
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			why = append(why, fmt.Sprintf(format, args...))
+		}
+	}
+	sp := &j.special
+	j.whyNoResumption(v, add)
+	if j.setup.Faults == 0 {
+		add(true, "the run plans no faults, so resuming was not judged: no cut, no resume")
+	}
+	for _, r := range v.Reached {
+		add(!r.OK, "%s: wanted %s, got %s", r.Name, thousands(r.Want), thousands(r.Got))
+	}
+	if err := j.setup.Validate(); err != nil {
+		add(true, "the setup is not judged: %v", err)
+	}
+	add(!j.setup.told(), "nothing tells which messages should arrive: no ledger, and the control calls do not number theirs alike")
+	for i, inv := range v.Invariants {
+		add(j.roles[i] == Demanded && inv.Verdict == "inconclusive" && inv.Checked == 0, "%s saw nothing", inv.Name)
+	}
+	add(v.Streams.Opened == 0, "no stream was opened")
+	add(v.Streams.Opened > 0 && !v.Canary.Seen, "there was no canary")
+	add(v.Canary.Seen && !v.Canary.Convicted, "the canary was not convicted: a message dropped on purpose went unnoticed")
+	add(t.RecordsDropped > 0, "%s dropped from the history", plural(t.RecordsDropped, "record was", "records were"))
+	add(!t.Trailer, "the history has no trailer")
+	add(sp.open > 0, "%s never closed", plural(sp.open, "stream was", "streams were"))
+	add(sp.unsettled > 0, "%s no outcome in the history", plural(sp.unsettled, "stream has", "streams have"))
+	add(sp.blind > 0, "%s no usable entry in the ledger", plural(sp.blind, "call has", "calls have"))
+	add(sp.countless > 0, "nothing tells how many messages %s due", plural(sp.countless, "call had", "calls had"))
+	add(t.LedgerDropped > 0, "the ledger had no room for %s", plural(t.LedgerDropped, "call", "calls"))
+	add(v.Responses.Errors > 0, "%s answered with an error", plural(v.Responses.Errors, "call was", "calls were"))
+	j.whyGenerator(v, t, add)
+	add(v.Coverage.Untracked > 0, "%s too far past a hole to be tracked", plural(v.Coverage.Untracked, "message was", "messages were"))
+	add(v.Messages.Undecided > 0 && v.Responses.Missing == 0 && v.Streams.Undecided == 0 && sp.blind == 0,
+		"%s not decided", plural(v.Messages.Undecided, "message is", "messages are"))
+	for _, inv := range v.Invariants {
+		if inv.Decides && inv.Violations > 0 {
+			return Violated, why
+		}
+	}
+	if len(why) > 0 || !j.allHold(v) {
+		return Inconclusive, why
+	}
+	return Holds, nil
+}
+
+// allHold is the last guard: whatever the reasons say, a demanded invariant that does
+// not hold keeps the run from holding.
+func (j *Judge) allHold(v *Verdict) bool {
+	demanded := 0
+	for i, inv := range v.Invariants {
+		if j.roles[i] != Demanded {
+			continue
+		}
+		demanded++
+		if inv.Verdict != "holds" {
+			return false
+		}
+	}
+	return demanded > 0
+}
+
+// whyNoResumption says that the target does not resume at all.
+func (j *Judge) whyNoResumption(v *Verdict, add func(bool, string, ...any)) {
+	seen := v.Streams.Opened + v.Control.Calls
+	add(seen > 0 && j.special.withID == 0, "no event id in %s and %s (ids are optional in MCP)",
+		plural(v.Control.Calls, "control call", "control calls"), plural(v.Streams.Opened, "stream", "streams"))
+	add(j.special.notResumable > 0, "%s with 405: not resumable", plural(j.special.notResumable, "stream was answered", "streams were answered"))
+}
+
+// whyGenerator says what the generator's own state makes doubtful.
+func (j *Judge) whyGenerator(v *Verdict, t Tail, add func(bool, string, ...any)) {
+	st := &v.Streams
+	add(t.Touched > 0, "the generator was saturated: %s touched", plural(t.Touched, "stream was", "streams were"))
+	add(t.Saturated && t.Touched == 0 && j.special.tooLate > 0, "the generator was saturated while streams were too late")
+	add(t.StartDelayP99 >= startDelayLimit, "the generator was late: p99 of the start delay is %s", t.StartDelayP99)
+	add(t.Stopped, "the run was stopped before its end")
+	add(st.Undecided > 0, "%s undecided", plural(st.Undecided, "stream is", "streams are"))
+	missing := st.Planned - st.Opened - st.DroppedArrivals
+	add(missing > 0, "%s planned but never opened", plural(missing, "stream was", "streams were"))
+	add(j.control.Calls > 0 && j.control.Complete < j.control.Calls && j.controlSum[0] == 0, "%d of %d control calls are complete",
+		j.control.Complete, j.control.Calls)
+}

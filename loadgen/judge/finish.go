@@ -1,0 +1,116 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Finish gives the verdict. Streams that are still open are undecided. It is called
+// once, after the last Close.
+func (j *Judge) Finish(t Tail) Verdict {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	convict := t.alibi()
+	j.settleTooLate(convict)
+	j.found()
+	j.streams.Undecided += j.special.loadOpen
+	j.streams.Planned = cmp.Or(t.Planned, int64(j.setup.Streams))
+	j.streams.MaxOpen, j.streams.DroppedArrivals = t.MaxOpen, t.DroppedArrivals
+	j.streams.Damaged = j.damaged.streams
+	j.coverFaults()
+	j.coverage.IDsKept = int64(j.ids.used)
+
+	v := Verdict{Messages: j.messages, Responses: j.responses, Streams: j.streams, Faults: j.faults, Resumes: j.resumes,
+		Control: j.control, Canary: j.canary, Coverage: j.coverage, JudgedCuts: j.special.judgedCuts,
+		CutsAtRisk: j.special.atRisk, Retention: j.retention}
+	if j.controlSum[1] > 0 {
+		v.Control.MessagesPerCall = 0
+	}
+	if v.CutsAtRisk > 0 && j.tally[noLoss].violated == 0 && j.setup.told() {
+		v.LossBound95 = min(1, 3/float64(v.CutsAtRisk))
+	}
+	v.Reached = j.reached(t)
+	v.Invariants = j.invariants(&v, convict)
+	v.After = j.afterTable()
+	v.Guilty = j.guilty(convict)
+	v.Word, v.Why = j.decide(&v, t)
+	j.sentences(&v)
+	return v
+}
+
+// coverFaults derives the tables of faults from their cells.
+func (j *Judge) coverFaults() {
+	f := &j.faults
+	f.Planned = int64(j.setup.Faults)
+	f.ByKind, f.ByPlace = map[string]int64{}, map[string]int64{}
+	for _, cell := range j.cells {
+		f.ByKind[cell.Kind] += cell.Count
+		f.ByPlace[cell.Place] += cell.Count
+		f.ByKindAndPlace = append(f.ByKindAndPlace, cell)
+	}
+	slices.SortFunc(f.ByKindAndPlace, func(a, b KindPlace) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Place, b.Place))
+	})
+}
+
+func (j *Judge) afterTable() []AfterCount {
+	var out []AfterCount
+	for after, n := range j.damaged.after {
+		out = append(out, AfterCount{after, n})
+	}
+	slices.SortFunc(out, func(a, b AfterCount) int {
+		return cmp.Or(cmp.Compare(b.Streams, a.Streams), cmp.Compare(a.After, b.After))
+	})
+	return out
+}
+
+// invariants gives the verdict on each promise.
+func (j *Judge) invariants(v *Verdict, convict bool) []Invariant {
+	out := make([]Invariant, len(j.table))
+	for i := range j.table {
+		def, n := &j.table[i], &j.tally[i]
+		inv := &out[i]
+		*inv = Invariant{Name: def.name, Claim: def.claim, Source: def.source, Level: def.level.String(),
+			Role: j.roles[i].String(), Decides: def.level.decides(j.setup.Strict), Checked: n.checked, Violations: n.violated}
+		for _, e := range j.evidence[i] {
+			if convict || !e.pending {
+				inv.Evidence = append(inv.Evidence, e)
+			}
+		}
+		if j.roles[i] == NotApplicable {
+			inv.State, inv.Reason = "not applicable", j.reasons[i]
+			continue
+		}
+		word := Inconclusive
+		switch {
+		case n.violated > 0:
+			word = Violated
+		case n.checked == 0 && j.roles[i] == Watched:
+			inv.State = "not exercised"
+		case n.checked == 0:
+			inv.Reason = "saw nothing"
+		case ident(i) == noLoss && !j.enoughCuts(v):
+			inv.Reason = "too few calls were cut after a committed id and settled"
+		default:
+			word = Holds
+		}
+		inv.Verdict = word.String()
+		if inv.State == "" {
+			inv.State = inv.Verdict
+		}
+	}
+	return out
+}
+
+// enoughCuts reports whether loss was put to the test often enough.
+func (j *Judge) enoughCuts(v *Verdict) bool {
+	if j.setup.Faults == 0 {
+		return false
+	}
+	for _, r := range v.Reached {
+		if r.Name == "judged_cuts" {
+			return r.OK
+		}
+	}
+	return false
+}

@@ -1,0 +1,137 @@
+package judge
+
+import (
+	"slices"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+)
+
+// MaxIDs bounds the event ids that a run compares across streams: 64-bit hashes in
+// one table of at most 32 MiB.
+const MaxIDs = 1 << 20
+
+// An idUse is one event that came with an id.
+type idUse struct {
+	id      uint64
+	check   uint32 // of the message
+	attempt uint16
+}
+
+// noteID notes the id of an event that was read from the stream's current link.
+func (s *Stream) noteID(r *history.Record) {
+	e := &r.Event
+	s.cursor, s.cursorAt, s.hasID = e.Cursor, r.At, true
+	if e.Class == history.ClassEmpty && e.IDHash == s.lastID {
+		return // a link that begins with the cursor again says nothing new
+	}
+	s.lastID = e.IDHash
+	if len(s.ids) >= maxStreamIDs {
+		s.idsOver++
+		return
+	}
+	check := uint32(e.Hash>>32) ^ uint32(e.Class)<<24
+	s.ids = append(s.ids, idUse{id: e.IDHash, check: check, attempt: r.Attempt})
+}
+
+// compareIDs looks for ids that name two events of this stream. Twice on one link is
+// an id that is not unique; another message on a later link is a replay that is not
+// stable. It leaves the distinct ids.
+func (s *Stream) compareIDs() {
+	slices.SortStableFunc(s.ids, func(a, b idUse) int {
+		switch {
+		case a.id < b.id:
+			return -1
+		case a.id > b.id:
+			return 1
+		}
+		return 0
+	})
+	s.check(uniqueIDs, int64(len(s.ids)))
+	kept := 0
+	for i := range s.ids {
+		u := s.ids[i]
+		if kept == 0 || s.ids[kept-1].id != u.id {
+			s.ids[kept] = u
+			kept++
+			continue
+		}
+		first := &s.ids[kept-1]
+		s.check(stableIDs, 1)
+		switch {
+		case first.check == u.check:
+		case first.attempt == u.attempt:
+			s.find(uniqueIDs, finding{what: "one id names two events of this stream"})
+		default:
+			s.find(stableIDs, finding{what: "replayed under the same id it is another message"})
+		}
+	}
+	s.ids = s.ids[:kept]
+}
+
+// An idTable holds the ids of closed streams, keyed by session and id.
+type idTable struct {
+	slots []idSlot
+	used  int
+	over  int64 // ids that found no room
+	seen  int64 // all ids offered
+}
+
+type idSlot struct {
+	key    uint64 // 0 is free
+	stream uint32
+}
+
+// claim registers an id for a stream, and returns the stream that used it before, 0
+// when none did.
+func (t *idTable) claim(session uint32, id uint64, stream uint32) uint32 {
+	t.seen++
+	if t.used*3 >= len(t.slots)*2 && t.used < MaxIDs {
+		t.grow()
+	}
+	key := solid(blend(int64(session), id))
+	mask := uint64(len(t.slots) - 1)
+	for i := key & mask; ; i = (i + 1) & mask {
+		slot := &t.slots[i]
+		if slot.key == key {
+			if slot.stream == stream {
+				return 0
+			}
+			return slot.stream
+		}
+		if slot.key == 0 {
+			if t.used >= MaxIDs {
+				t.over++
+				return 0
+			}
+			*slot = idSlot{key, stream}
+			t.used++
+			return 0
+		}
+	}
+}
+
+func (t *idTable) grow() {
+	old := t.slots
+	t.slots = make([]idSlot, max(1024, 2*len(old)))
+	mask := uint64(len(t.slots) - 1)
+	for _, slot := range old {
+		if slot.key == 0 {
+			continue
+		}
+		i := slot.key & mask
+		for t.slots[i].key != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = slot
+	}
+}
+
+// claimIDs compares the ids of s with those of the session's other streams. The
+// Judge's lock is held.
+func (s *Stream) claimIDs(t *idTable) {
+	for i := range s.ids {
+		if other := t.claim(s.session, s.ids[i].id, s.stream); other != 0 {
+			s.find(uniqueIDs, finding{what: "another stream of the session used the id too"})
+		}
+	}
+}

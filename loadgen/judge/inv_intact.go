@@ -1,0 +1,49 @@
+package judge
+
+import "github.com/gapless-dev/gapless/loadgen/history"
+
+func intactInvariant() invariant {
+	return invariant{
+		name:   "intact",
+		claim:  "each message arrives byte for byte (canonical JSON), and none that was never sent",
+		source: "2025-11-25 transports, Resumability 3: the messages that would have been sent",
+		level:  LevelContract,
+		role: func(s Setup) (Role, string) {
+			if s.Oracle == OracleLedger {
+				return Demanded, ""
+			}
+			return Watched, "" // without a reference only a repeat can be compared
+		},
+		event: func(s *Stream, r *history.Record) {
+			if s.now.standing != repeated {
+				return
+			}
+			s.check(intact, 1)
+			if s.now.altered {
+				s.msgs.Corrupt++
+				s.findMessage(intact, r.Event.Seq, "repeated with other bytes")
+			}
+		},
+		settle: settleIntact,
+	}
+}
+
+// settleIntact finds numbers that were never sent, and compares the sums of what lies
+// past the hash cap. Differences message by message were found with the ledger's
+// records.
+func settleIntact(s *Stream) {
+	l := s.ledger
+	if s.judge.setup.Oracle == OracleLedger && l != nil && l.done && !l.broken {
+		s.check(intact, l.arrived)
+		if l.sum != s.hashSum && s.acct.highest <= l.emitted {
+			s.msgs.Corrupt++
+			s.find(intact, finding{first: maxHashes + 1, last: l.emitted, what: "one of these differs from what was emitted"})
+		}
+	}
+	if n := s.expected(); n > 0 && s.acct.highest > n && !s.blind() {
+		phantoms := s.acct.distinct - s.acct.within(n)
+		s.msgs.Corrupt += phantoms
+		s.check(intact, phantoms)
+		s.find(intact, finding{first: n + 1, last: s.acct.highest, count: phantoms, what: "was never sent: the call has fewer messages"})
+	}
+}

@@ -1,0 +1,31 @@
+package judge
+
+func noLossInvariant() invariant {
+	return invariant{
+		name:   "no-loss",
+		claim:  "each accepted message arrives",
+		source: "2025-11-25 transports, Resumability 3: replay what would have been sent after the cursor",
+		level:  LevelContract,
+		role:   always,
+		settle: func(s *Stream) {
+			s.check(noLoss, s.msgs.Delivered+s.msgs.Lost)
+			if s.msgs.Lost == 0 {
+				return
+			}
+			ranges := s.lostRanges()
+			what := "never came on any link"
+			if s.fate == fateRefused {
+				what = "gone with the refused cursor"
+			}
+			after := s.gapAfter
+			f := finding{count: s.msgs.Lost, what: what, after: after,
+				mark: "no-loss: " + numbers(ranges, s.msgs.Lost) + " never came"}
+			s.find(noLoss, f)
+			for i := range s.evidence {
+				if s.evidence[i].inv == noLoss {
+					s.evidence[i].Ranges = ranges
+				}
+			}
+		},
+	}
+}

@@ -1,0 +1,43 @@
+package judge
+
+import "github.com/gapless-dev/gapless/loadgen/history"
+
+func oneResponseInvariant() invariant {
+	return invariant{
+		name:   "one-response",
+		claim:  "every accepted call gets exactly one response",
+		source: "2025-11-25 transports, Sending Messages 6 (SHOULD eventually include); JSON-RPC 2.0, 5",
+		level:  LevelContract,
+		role:   always,
+		event: func(s *Stream, _ *history.Record) {
+			if s.now.response && s.responses > 1 {
+				s.find(oneResponse, finding{what: "a second response"})
+			}
+		},
+		settle: func(s *Stream) {
+			if !s.fate.judged() {
+				return
+			}
+			s.check(oneResponse, 1)
+			if s.responses == 0 {
+				s.find(oneResponse, finding{what: s.missingResponse(), mark: "one-response: no response came",
+					pending: s.fate == fateTooLate})
+			} else if s.ledger != nil && s.ledger.call.Responses > 1 && s.responses == 1 {
+				s.find(oneResponse, finding{what: "the ledger shows more than one response"})
+			}
+		},
+	}
+}
+
+// missingResponse says how the call ended without its response.
+func (s *Stream) missingResponse() string {
+	switch {
+	case s.fate == fateRefused:
+		return "no response: the cursor was refused"
+	case s.outcome == history.OutcomeCompleted:
+		return "no record shows the response of a completed call"
+	case s.fate == fateTooLate:
+		return "no response before the deadline, and silence since"
+	}
+	return "no response"
+}

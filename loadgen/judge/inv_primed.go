@@ -1,0 +1,27 @@
+package judge
+
+import "github.com/gapless-dev/gapless/loadgen/history"
+
+func primedInvariant() invariant {
+	return invariant{
+		name:   "primed",
+		claim:  "the first event of a stream has an id and empty data",
+		source: "2025-11-25 transports, Sending Messages 6 (SHOULD immediately send an event with an id and empty data)",
+		level:  LevelShould,
+		role: func(s Setup) (Role, string) {
+			if s.Revision < revisionPolling {
+				return NotApplicable, "priming came with revision " + revisionPolling
+			}
+			return Watched, ""
+		},
+		event: func(s *Stream, r *history.Record) {
+			if s.ex.resume || s.ex.events != 1 || s.ex.body != history.BodySSE {
+				return
+			}
+			s.check(primed, 1)
+			if r.Event.Class != history.ClassEmpty || !r.Event.HasID {
+				s.find(primed, finding{what: "the first event is no priming event"})
+			}
+		},
+	}
+}

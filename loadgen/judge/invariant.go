@@ -1,0 +1,87 @@
+package judge
+
+import "github.com/gapless-dev/gapless/loadgen/history"
+
+// An ident is the index of an invariant in the table.
+type ident uint8
+
+// The invariants, in the order in which reports list them.
+const (
+	oneResponse ident = iota
+	noLoss
+	noDuplicate
+	inOrder
+	intact
+	ownStream
+	ownSession
+	uniqueIDs
+	stableIDs
+	progressIncreases
+	silentAfterResponse
+	legalFrames
+	resumeProgress
+	executedOnce
+	primed
+	streamEnds
+	invariantCount
+)
+
+// An invariant is one promise. Its folds see the facts of one stream in order; they
+// call [Stream.check] for what they looked at and [Stream.find] for what is wrong.
+type invariant struct {
+	name, claim, source string
+	level               Level
+	// role is a pure function of the setup. why says in a few words why the
+	// invariant does not apply.
+	role func(Setup) (r Role, why string)
+	// event sees every dispatched event, after the shared account of the stream did;
+	// fact sees every other record. Either may be nil.
+	event func(*Stream, *history.Record)
+	fact  func(*Stream, *history.Record)
+	// settle runs once, when the stream is closed; it may be nil.
+	settle func(*Stream)
+}
+
+// table returns all invariants, indexed by ident. It is a function because the
+// package keeps no state of its own.
+func table() []invariant {
+	return []invariant{
+		oneResponse:         oneResponseInvariant(),
+		noLoss:              noLossInvariant(),
+		noDuplicate:         noDuplicateInvariant(),
+		inOrder:             inOrderInvariant(),
+		intact:              intactInvariant(),
+		ownStream:           ownStreamInvariant(),
+		ownSession:          ownSessionInvariant(),
+		uniqueIDs:           uniqueIDsInvariant(),
+		stableIDs:           stableIDsInvariant(),
+		progressIncreases:   progressIncreasesInvariant(),
+		silentAfterResponse: silentAfterResponseInvariant(),
+		legalFrames:         legalFramesInvariant(),
+		resumeProgress:      resumeProgressInvariant(),
+		executedOnce:        executedOnceInvariant(),
+		primed:              primedInvariant(),
+		streamEnds:          streamEndsInvariant(),
+	}
+}
+
+// always is the role of what no setup can rule out.
+func always(Setup) (Role, string) { return Demanded, "" }
+
+// whenTold demands an invariant where the oracle numbers the messages.
+func whenTold(s Setup) (Role, string) {
+	if s.told() {
+		return Demanded, ""
+	}
+	return Watched, ""
+}
+
+// roleOf applies Setup.Ignore before the invariant's own rule.
+func roleOf(inv *invariant, s Setup) (Role, string) {
+	for _, name := range s.Ignore {
+		if name == inv.name {
+			return NotApplicable, "ignored by the profile"
+		}
+	}
+	return inv.role(s)
+}

@@ -1,0 +1,302 @@
+package judge
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+)
+
+// A Judge folds the streams of one run into a [Verdict].
+type Judge struct {
+	setup   Setup
+	table   []invariant
+	roles   []Role
+	reasons []string
+	// The folds of the invariants that apply.
+	events, facts []func(*Stream, *history.Record)
+	settles       []func(*Stream)
+
+	mu         sync.Mutex
+	tally      [invariantCount]tally
+	messages   Messages
+	responses  Responses
+	streams    Streams
+	faults     Faults
+	cells      map[[2]string]KindPlace
+	resumes    Resumes
+	control    Control
+	canary     Canary
+	ids        idTable
+	coverage   Coverage
+	evidence   [invariantCount][]Evidence
+	shapes     map[string]*shape
+	damaged    damage
+	doubtful   damage // streams that only the generator's alibi convicts
+	strays     []stray
+	gaps       []gap
+	special    special
+	controlSum [2]int64 // damaged calls, calls whose number of messages differs
+	retention  time.Duration
+}
+
+// special counts the streams and things that bear on the verdict as a whole.
+type special struct {
+	loadOpen, open  int64 // opened and not closed
+	unsettled       int64 // closed without a settled record
+	blind           int64 // no usable ledger entry
+	withID          int64 // streams that committed an id
+	notResumable    int64
+	retained        int64 // streams whose cursor was refused
+	countless       int64 // answered, and nothing tells how many messages were due
+	tooLate         int64 // they wait for the generator's alibi
+	judgedCuts      int64
+	atRisk          int64
+	cutUnanswered   int64
+	cutCalls, uncut int64
+	uncutComplete   int64
+}
+
+// New returns the judge of a run. A setup that Validate complains about is judged as
+// far as it goes; it never holds.
+func New(s Setup) *Judge {
+	j := &Judge{setup: s, table: table(), cells: map[[2]string]KindPlace{}, shapes: map[string]*shape{}}
+	if j.setup.Contract == "" {
+		j.setup.Contract = ExactlyOnce
+	}
+	j.setup.Ignore, j.setup.Named, j.setup.Reach = slices.Clone(s.Ignore), slices.Clone(s.Named), slices.Clone(s.Reach)
+	for i := range j.table {
+		inv := &j.table[i]
+		role, why := roleOf(inv, j.setup)
+		j.roles, j.reasons = append(j.roles, role), append(j.reasons, why)
+		if role == NotApplicable {
+			continue
+		}
+		if inv.event != nil {
+			j.events = append(j.events, inv.event)
+		}
+		if inv.fact != nil {
+			j.facts = append(j.facts, inv.fact)
+		}
+		if inv.settle != nil {
+			j.settles = append(j.settles, inv.settle)
+		}
+	}
+	j.resumes.ByStatus = map[int]int64{}
+	return j
+}
+
+// Open begins a stream. It may be called concurrently; the stream then belongs to the
+// goroutine that feeds it.
+func (j *Judge) Open(session, stream uint32, kind history.StreamKind) *Stream {
+	j.mu.Lock()
+	j.special.open++
+	if kind == history.StreamLoad {
+		j.streams.Opened++
+		j.special.loadOpen++
+	}
+	j.mu.Unlock()
+	room := int(min(max(j.setup.Expected, 0), 1024))
+	s := &Stream{judge: j, session: session, stream: stream, kind: kind}
+	s.ex.missed = -1
+	if j.setup.told() {
+		s.hashes = make([]uint64, 0, room)
+	}
+	if j.setup.IDs {
+		s.ids = make([]idUse, 0, room+2)
+	}
+	s.lines.steps = make([]step, 0, 8)
+	return s
+}
+
+// merge takes over what a closed stream counted.
+func (j *Judge) merge(s *Stream) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.special.open--
+	if s.kind == history.StreamCanary {
+		j.canary.Seen = true
+		if s.tally[noLoss].violated+s.tally[oneResponse].violated+s.tally[oneResponse].pending > 0 {
+			j.canary.Convicted = true
+		}
+		return
+	}
+	if j.roles[uniqueIDs] != NotApplicable {
+		s.claimIDs(&j.ids)
+	}
+	for i := range s.tally {
+		j.tally[i].checked += s.tally[i].checked
+		j.tally[i].violated += s.tally[i].violated
+		j.tally[i].pending += s.tally[i].pending
+	}
+	j.coverage.IDs += int64(len(s.ids)) + s.idsOver
+	j.coverage.IDsCompared += int64(len(s.ids))
+	j.coverage.Untracked += s.acct.lost
+	j.mergeSpecial(s)
+	if s.kind == history.StreamControl {
+		j.mergeControl(s)
+	} else {
+		j.special.loadOpen--
+		j.mergeLoad(s)
+	}
+	if s.msgs.Lost > 0 && len(j.gaps) < maxStraysPerRun {
+		j.gaps = append(j.gaps, gap{s.stream, s.kind == history.StreamLoad, s.lostRanges()})
+	}
+	j.strays = append(j.strays, s.strays[:min(len(s.strays), maxStraysPerRun-len(j.strays))]...)
+	if len(s.evidence) > 0 {
+		j.keep(s)
+	}
+}
+
+func (j *Judge) mergeSpecial(s *Stream) {
+	sp := &j.special
+	if !s.settled {
+		sp.unsettled++
+	}
+	if s.blind() {
+		sp.blind++
+	}
+	if s.hasID {
+		sp.withID++
+	}
+	if s.fate == fateAnswered && j.setup.Oracle == OracleNumbered && s.expected() == 0 {
+		sp.countless++
+	}
+}
+
+func (j *Judge) mergeControl(s *Stream) {
+	c := &j.control
+	c.Calls++
+	if s.bad || s.doubtful {
+		j.controlSum[0]++
+	}
+	if s.fate != fateAnswered || s.errors > 0 || s.bad || s.msgs.Undecided > 0 {
+		return
+	}
+	c.Complete++
+	if c.Complete == 1 {
+		c.MessagesPerCall = s.msgs.Delivered
+	} else if c.MessagesPerCall != s.msgs.Delivered {
+		j.controlSum[1]++
+	}
+}
+
+func (j *Judge) mergeLoad(s *Stream) {
+	j.messages.add(&s.msgs)
+	j.mergeOutcome(s)
+	j.mergeFaults(s)
+	r, n := &j.resumes, &s.resumes
+	r.Attempted += n.attempted
+	r.Succeeded += n.succeeded
+	r.Refused += n.refused
+	r.Conflicts += n.conflicts
+	r.ReplayedMessages += n.replayed
+	r.DoubleCuts += n.doubleCuts
+	r.CutsInReplay += n.cutsInReplay
+	for _, c := range n.status.codes[:n.status.n] {
+		r.ByStatus[c.status] += c.count
+	}
+	if n.status.other > 0 {
+		r.ByStatus[0] += n.status.other
+	}
+}
+
+// mergeOutcome counts the stream by its fate.
+func (j *Judge) mergeOutcome(s *Stream) {
+	st, sp := &j.streams, &j.special
+	switch s.fate {
+	case fateAnswered:
+		st.Completed++
+	case fateFailed:
+		st.Failed++
+	case fateTooLate:
+		sp.tooLate++
+	case fateRefused, fateCallRefused, fateNotResumable:
+		st.Refused++
+	case fateIndeterminate:
+		st.Indeterminate++
+	case fateNotSent:
+		st.NotSent++
+	case fateCancelled:
+		st.Cancelled++
+	default:
+		st.Undecided++
+	}
+	switch s.fate {
+	case fateNotResumable:
+		sp.notResumable++
+	case fateRefused:
+		sp.retained++
+		if j.retention == 0 || s.cutAge < j.retention {
+			j.retention = s.cutAge
+		}
+	}
+	if s.fate.judged() && s.fate != fateTooLate {
+		st.Judged++
+	}
+	re := &j.responses
+	switch {
+	case s.responses > 0:
+		re.Expected++
+		re.Received++
+		re.Repeated += int64(s.responses) - 1
+		if s.errors > 0 {
+			re.Errors++
+		}
+	case s.fate == fateFailed || s.fate == fateRefused:
+		re.Expected++
+		re.Missing++
+	}
+}
+
+func (j *Judge) mergeFaults(s *Stream) {
+	f, sp := &j.faults, &j.special
+	f.Injected += s.faults.injected
+	f.Openings += s.faults.openings
+	f.Cuts += s.faults.cuts
+	judged := s.fate.judged()
+	for i := range s.faults.kinds {
+		k := &s.faults.kinds[i]
+		cell := j.cells[[2]string{k.kind, k.place}]
+		cell.Kind, cell.Place = k.kind, k.place
+		cell.Count += k.count
+		if judged {
+			cell.AtRisk += k.atRisk
+			sp.atRisk += k.atRisk
+		}
+		j.cells[[2]string{k.kind, k.place}] = cell
+	}
+	if s.faults.cuts == 0 {
+		sp.uncut++
+		if s.fate == fateAnswered {
+			sp.uncutComplete++
+		}
+		return
+	}
+	j.streams.Cut++
+	if s.responses == 0 {
+		sp.cutUnanswered++
+	}
+	if s.faults.cutAfter && judged {
+		sp.judgedCuts++
+	}
+}
+
+// settleTooLate convicts the streams that were too late, or leaves them undecided.
+func (j *Judge) settleTooLate(convict bool) {
+	n := j.special.tooLate
+	if !convict {
+		j.streams.Undecided += n
+		return
+	}
+	j.streams.Failed += n
+	j.streams.Judged += n
+	j.responses.Expected += n
+	j.responses.Missing += n
+	for i := range j.tally {
+		j.tally[i].violated += j.tally[i].pending
+		j.tally[i].pending = 0
+	}
+	j.damaged.join(&j.doubtful)
+}

@@ -1,0 +1,114 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+)
+
+// sentences puts the verdict into words, so that text and JSON say the same.
+func (j *Judge) sentences(v *Verdict) {
+	switch v.Word {
+	case Holds:
+		v.Sentence = fmt.Sprintf("%s in %s survived %s: none lost, none repeated, all in order.",
+			plural(v.Messages.Delivered, "message", "messages"), plural(v.Streams.Judged, "stream", "streams"),
+			plural(v.Faults.Cuts, "cut", "cuts"))
+	case Violated:
+		v.Sentence = j.violatedSentence(v)
+		v.Also = j.alsoViolated(v)
+	default:
+		j.inconclusive(v)
+	}
+}
+
+// violatedSentence names the damage, the gravest first.
+func (j *Judge) violatedSentence(v *Verdict) string {
+	var parts []string
+	say := func(n int64, text string) {
+		if n <= 0 {
+			return
+		}
+		if len(parts) == 0 {
+			text = plural(n, "message", "messages") + " " + text
+		} else {
+			text = thousands(n) + " " + text
+		}
+		parts = append(parts, text)
+	}
+	say(j.tally[noLoss].violated, "lost")
+	say(j.tally[noDuplicate].violated, "repeated")
+	say(j.tally[inOrder].violated, "out of order")
+	say(j.tally[intact].violated, "corrupt")
+	say(j.tally[ownStream].violated+j.tally[ownSession].violated, "of other streams")
+	if n := v.Responses.Missing; n > 0 {
+		parts = append(parts, plural(n, "response never came", "responses never came"))
+	}
+	if n := v.Responses.Repeated; n > 0 {
+		parts = append(parts, plural(n, "response came again", "responses came again"))
+	}
+	if len(parts) == 0 {
+		for _, inv := range v.Invariants {
+			if inv.Decides && inv.Violations > 0 {
+				parts = append(parts, fmt.Sprintf("%s is violated %s", inv.Name, plural(inv.Violations, "time", "times")))
+			}
+		}
+	}
+	text := strings.Join(parts, ", ")
+	if v.Streams.Damaged == 0 {
+		return text + ", in control calls alone."
+	}
+	return fmt.Sprintf("%s: %s of %s damaged.", text, thousands(v.Streams.Damaged),
+		plural(v.Streams.Judged, "judged stream is", "judged streams are"))
+}
+
+// alsoViolated says where the fault lies, as far as the control calls tell.
+func (j *Judge) alsoViolated(v *Verdict) []string {
+	var also []string
+	c := &v.Control
+	switch {
+	case j.controlSum[0] > 0:
+		also = append(also, fmt.Sprintf("%d of %s damaged too, without any fault: it loses anyway.",
+			j.controlSum[0], plural(c.Calls, "control call is", "control calls are")))
+	case c.Calls == 0 || c.Complete < c.Calls:
+	case j.damaged.uncut > 0:
+		also = append(also, fmt.Sprintf("%s complete, but %s no fault: it is not the resume alone that fails.",
+			controlCalls(c.Calls), plural(j.damaged.uncut, "damaged stream met", "damaged streams met")))
+	case v.Streams.Damaged > 0:
+		also = append(also, controlCalls(c.Calls)+" complete, so it is the resume that fails.")
+	}
+	if n := j.special.retained; n > 0 {
+		also = append(also, fmt.Sprintf("%s refused its cursor, the youngest %.3g s old: that is retention, not silent loss.",
+			plural(n, "stream was", "streams were"), v.Retention.Seconds()))
+	}
+	return also
+}
+
+func controlCalls(n int64) string {
+	if n == 1 {
+		return "The control call was"
+	}
+	return fmt.Sprintf("The %s control calls were", thousands(n))
+}
+
+// inconclusive says what could not be told, and what to do about it.
+func (j *Judge) inconclusive(v *Verdict) {
+	const cannot = "This run cannot say whether messages survive"
+	sp := &j.special
+	seen := v.Streams.Opened + v.Control.Calls
+	switch {
+	case seen > 0 && sp.withID == 0, sp.notResumable > 0 && v.Resumes.Succeeded == 0:
+		v.Sentence = cannot + ": the server offers no resumption."
+		v.Next = "give it an event store (TypeScript: `eventStore`), or judge it as it is: --contract none"
+		if cut := v.Streams.Cut; cut > 0 {
+			v.Seen = fmt.Sprintf("%s of %s never got their response; %s of %s complete", thousands(sp.cutUnanswered),
+				plural(cut, "cut call", "cut calls"), thousands(sp.uncutComplete), plural(sp.uncut, "uncut call", "uncut calls"))
+		}
+	case len(v.Why) > 0:
+		v.Sentence = cannot + ": " + v.Why[0] + "."
+	default:
+		v.Sentence = cannot + "."
+	}
+	if v.Seen == "" && v.Messages.Expected > 0 {
+		v.Seen = fmt.Sprintf("%s of %s arrived; none is known to be lost", thousands(v.Messages.Delivered),
+			plural(v.Messages.Expected, "message", "messages"))
+	}
+}

@@ -1,0 +1,93 @@
+package judge
+
+// settleMessages fills the message counts of the stream, so that
+//
+//	Expected = Delivered + Lost + LostAllowed + Degraded + Undecided
+//
+// holds for every stream. What cannot be told is Undecided, never lost.
+func (s *Stream) settleMessages() {
+	switch s.judge.setup.Oracle {
+	case OracleLedger:
+		s.settleByLedger()
+	case OracleNumbered:
+		s.settleByNumber()
+	}
+	m := &s.msgs
+	m.Expected = m.Delivered + m.Lost + m.Degraded + m.Undecided
+}
+
+func (s *Stream) settleByLedger() {
+	m, l := &s.msgs, s.ledger
+	if l == nil || !l.done || l.broken {
+		// Only what lies below a delivered number is known to be due.
+		m.Delivered = s.acct.distinct
+		m.Undecided = s.acct.highest - s.acct.distinct
+		return
+	}
+	m.Delivered, m.Lost, m.Degraded = l.arrived, l.lost, l.degraded
+	if s.tailUndecided() {
+		m.Undecided = l.tail
+	}
+	m.Corrupt += l.corrupt
+}
+
+// settleByNumber knows the numbers from 1 to the expected count.
+func (s *Stream) settleByNumber() {
+	m := &s.msgs
+	n := s.expected()
+	below := s.acct.highest
+	if n > 0 {
+		below = min(below, n)
+	}
+	m.Delivered = s.acct.within(below)
+	m.Lost = below - m.Delivered
+	tail := max(0, n-below)
+	switch {
+	case s.errors > 0: // an error says nothing about how many messages were due
+		m.Undecided = tail
+	case s.fate == fateAnswered || s.fate == fateRefused:
+		m.Lost += tail
+	case s.tailUndecided():
+		m.Undecided = tail
+	}
+}
+
+// expected is the number of messages of this call, 0 when nothing tells.
+func (s *Stream) expected() int64 {
+	switch {
+	case s.judge.setup.Oracle == OracleLedger:
+		if s.ledger != nil && s.ledger.done && s.ledger.known {
+			return s.ledger.emitted
+		}
+		return 0
+	case s.judge.setup.Expected > 0:
+		return s.judge.setup.Expected
+	}
+	return s.total
+}
+
+// tailUndecided tells that the missing end of the call is counted, as undecided. For
+// a call that we cut before it could be resumed, or that never ran, it is not due.
+func (s *Stream) tailUndecided() bool {
+	switch s.fate {
+	case fateIndeterminate, fateNotSent, fateCancelled, fateCallRefused:
+		return false
+	}
+	return true
+}
+
+// lostRanges names the lost messages, as far as they are kept.
+func (s *Stream) lostRanges() []Range {
+	if s.judge.setup.Oracle == OracleLedger {
+		if s.ledger == nil {
+			return nil
+		}
+		return s.ledger.lostAt
+	}
+	n := s.acct.highest
+	if e := s.expected(); e > 0 && (n > e || (s.fate == fateAnswered || s.fate == fateRefused) && s.errors == 0) {
+		n = e
+	}
+	ranges, _ := s.acct.missing(n)
+	return ranges
+}

@@ -1,0 +1,192 @@
+package judge
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A Contract is what delivery the target promises. The same observation is right
+// under one contract and wrong under another, so a run declares it.
+type Contract string
+
+// Contracts. The zero value stands for ExactlyOnce; the others are not built yet.
+const (
+	ExactlyOnce Contract = "exactly-once"
+	AtLeastOnce Contract = "at-least-once"
+	Bounded     Contract = "bounded"
+	NoPromise   Contract = "none"
+)
+
+// An Oracle is where the truth about what should have arrived comes from.
+type Oracle string
+
+// Oracles. OracleNone proves nothing about messages, so a run under it is
+// inconclusive. OracleAuto is resolved by [Setup.With]; twin and wire are not
+// built yet.
+const (
+	OracleNone     Oracle = ""
+	OracleAuto     Oracle = "auto"
+	OracleLedger   Oracle = "ledger"
+	OracleNumbered Oracle = "numbered"
+	OracleTwin     Oracle = "twin"
+	OracleWire     Oracle = "wire"
+)
+
+// revisionPolling is the first protocol revision with priming events and polling
+// closes (2025-11-25 transports, Sending Messages 6).
+const revisionPolling = "2025-11-25"
+
+// A Setup is everything that fixes the roles of the invariants. It is complete
+// before the first arrival: what a run sees never changes what it demands.
+type Setup struct {
+	// Revision is the negotiated protocol revision, such as "2025-11-25".
+	Revision string
+	// Dialect is how resuming looks on the wire; "" means "resume", the only one built.
+	Dialect string
+	// Contract is what the target promises; "" means ExactlyOnce.
+	Contract Contract
+	// Oracle tells what should have arrived; "" means nothing does.
+	Oracle Oracle
+	// Strict lets SHOULD findings decide the verdict.
+	Strict bool
+	// Ignore names invariants that are not applied.
+	Ignore []string
+
+	// Expected is the number of messages per call, 0 when only the messages
+	// themselves (their total) or the ledger tell.
+	Expected int64
+	// ExpectedFrom says where Expected comes from: "--expect" or "control calls".
+	ExpectedFrom string
+	// Ledger tells that the target keeps an account of emissions and executions.
+	Ledger bool
+	// IDs tells that the control calls carried event ids.
+	IDs bool
+	// StoreFaults tells that the run makes the target's event store fail. Without
+	// it a message that was never stored and never arrived is lost, not degraded.
+	StoreFaults bool
+
+	// Streams is the number of planned load streams, 0 when a duration bounds the run.
+	Streams int
+	// Faults is the number of planned injections, opening cuts included.
+	Faults int
+	// CutCalls is the number of calls with at least one planned cut; 0 means the
+	// smaller of Faults and Streams.
+	CutCalls int
+	// Named lists the places that the user named; each has to be struck.
+	Named []string
+	// Reach is what the profile wants; nil means the defaults of [DefaultReach].
+	Reach []Want
+}
+
+// Validate joins all complaints about s.
+func (s Setup) Validate() error {
+	var errs []error
+	switch s.Contract {
+	case "", ExactlyOnce:
+	case AtLeastOnce, Bounded, NoPromise:
+		errs = append(errs, fmt.Errorf("contract %q is not built yet", s.Contract))
+	default:
+		errs = append(errs, fmt.Errorf("contract %q is unknown: want exactly-once, at-least-once, bounded or none", s.Contract))
+	}
+	switch s.Oracle {
+	case OracleNone, OracleLedger, OracleNumbered:
+	case OracleAuto:
+		errs = append(errs, errors.New("oracle auto is not resolved: control calls decide it"))
+	case OracleTwin, OracleWire:
+		errs = append(errs, fmt.Errorf("oracle %q is not built yet", s.Oracle))
+	default:
+		errs = append(errs, fmt.Errorf("oracle %q is unknown: want auto, ledger, numbered, twin or wire", s.Oracle))
+	}
+	if s.Oracle == OracleLedger && !s.Ledger {
+		errs = append(errs, errors.New("oracle ledger needs a target that keeps a ledger"))
+	}
+	if s.Dialect != "" && s.Dialect != "resume" {
+		errs = append(errs, fmt.Errorf("dialect %q is not built yet", s.Dialect))
+	}
+	if s.Expected < 0 || s.Streams < 0 || s.Faults < 0 || s.CutCalls < 0 {
+		errs = append(errs, errors.New("expected, streams, faults and cut calls cannot be negative"))
+	}
+	for _, name := range s.Ignore {
+		if !slices.ContainsFunc(table(), func(i invariant) bool { return i.name == name }) {
+			errs = append(errs, fmt.Errorf("ignore: no invariant is called %q", name))
+		}
+	}
+	return errors.Join(append(errs, validateReach(s.Reach)...)...)
+}
+
+// With completes s by what the control calls taught: it resolves OracleAuto and
+// fills Expected and IDs where they are unset.
+//
+// Auto means the ledger if one is offered, else the numbering if all control calls
+// show the same one, else no oracle at all.
+func (s Setup) With(f Facts) Setup {
+	if s.Oracle == OracleAuto {
+		switch {
+		case s.Ledger:
+			s.Oracle = OracleLedger
+		case f.Numbered || s.Expected > 0 && f.InSequence:
+			s.Oracle = OracleNumbered
+		default:
+			s.Oracle = OracleNone
+		}
+	}
+	if s.Expected > 0 && s.ExpectedFrom == "" {
+		s.ExpectedFrom = "--expect"
+	}
+	if s.Expected == 0 && s.Oracle == OracleNumbered && f.Numbered {
+		s.Expected, s.ExpectedFrom = f.Messages, "control calls"
+	}
+	s.IDs = s.IDs || f.IDs
+	return s
+}
+
+// told reports whether the oracle tells which messages should arrive.
+func (s Setup) told() bool {
+	return s.Oracle == OracleLedger || s.Oracle == OracleNumbered
+}
+
+// cutCalls is the number of calls that the plan cuts at least once.
+func (s Setup) cutCalls() int {
+	if s.CutCalls > 0 {
+		return s.CutCalls
+	}
+	if s.Streams > 0 {
+		return min(s.Faults, s.Streams)
+	}
+	return s.Faults
+}
+
+// A Role says what an invariant can do to the verdict of a run.
+type Role uint8
+
+// Roles. Only a demanded invariant that saw nothing makes a run inconclusive.
+const (
+	NotApplicable Role = iota
+	Watched
+	Demanded
+)
+
+// String returns the role as result.json names it.
+func (r Role) String() string {
+	return [...]string{"not applicable", "watched", "demanded"}[r]
+}
+
+// A Level says where a promise comes from.
+type Level uint8
+
+// Levels. All but Should decide the verdict; Should does under Setup.Strict.
+const (
+	LevelContract Level = iota
+	LevelMust
+	LevelDerived
+	LevelShould
+)
+
+// String returns the level as result.json names it.
+func (l Level) String() string {
+	return [...]string{"contract", "MUST", "derived", "SHOULD"}[l]
+}
+
+// decides reports whether a finding of this level makes a run violated.
+func (l Level) decides(strict bool) bool { return l != LevelShould || strict }

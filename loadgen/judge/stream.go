@@ -1,0 +1,284 @@
+package judge
+
+import (
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+)
+
+// A Stream judges one logical event stream. All its methods belong to the goroutine
+// that owns the stream.
+type Stream struct {
+	judge           *Judge
+	session, stream uint32
+	kind            history.StreamKind
+
+	tally [invariantCount]tally
+	now   moment // the event at hand, valid during the folds
+	ex    exchange
+	acct  account
+
+	// Facts of the whole stream.
+	total        int64         // the number of messages that the messages announce
+	hashes       []uint64      // of message i+1 as first delivered, 0 when it was not
+	hashSum      uint64        // of the messages past the cap, in any order
+	ids          []idUse       // every event with an id, in order
+	lastID       uint64        // hash of the last committed id
+	hasID        bool          // an id was committed
+	idsOver      int64         // events with an id past the cap
+	cursor       uint32        // ordinal of the last committed id
+	cursorAt     time.Duration // when it was committed
+	responses    uint32
+	errors       uint32
+	lastProgress float64
+	progressed   bool
+	progressOn   uint16 // attempt of the last first delivery with a progress value
+	lastAt       time.Duration
+	lastEventAt  time.Duration
+
+	outcome   history.Outcome
+	settled   bool
+	settledAt time.Duration
+	closed    bool
+	fate      fate
+	end       fateFacts
+	msgs      Messages
+
+	faults   strikes
+	resumes  resumeCounts
+	refused  int32 // status that ended the stream's resuming, 0 when none did
+	cutAge   time.Duration
+	ledger   *ledgerAccount
+	strays   []stray
+	evidence []Evidence
+	order    []Inversion
+	lines    timeline
+	gapAfter uint16 // strike before the first hole, as lines and evidence name it
+	gapOpen  bool
+	bad      bool // a deciding invariant is violated
+	doubtful bool // a finding waits for the generator's alibi
+}
+
+// A tally counts what an invariant looked at and what it found wrong.
+type tally struct{ checked, violated, pending int64 }
+
+// An exchange is the state of one HTTP exchange.
+type exchange struct {
+	attempt   uint16
+	resume    bool
+	injected  bool // a cut fired on it
+	responded bool
+	illegal   bool
+	caughtOn  bool // an event came
+	status    int32
+	body      history.Body
+	missed    int32
+	events    uint32 // dispatched events, those with empty data included
+	link      uint32
+}
+
+// A moment is what the account says of the event at hand.
+type moment struct {
+	own      bool // this call's, and not late
+	numbered bool // own, and the account tracked its number
+	standing standing
+	jumped   int64 // first number that it skipped
+	message  bool  // it carries a JSON-RPC message
+	response bool  // own response or error
+	before   bool  // own response was delivered before this event
+	altered  bool  // a repeat whose bytes differ from the first delivery
+	above    int64 // the highest number before it
+	mark     string
+}
+
+// Observe folds one record. It does not keep r.
+func (s *Stream) Observe(r *history.Record) {
+	s.lastAt = max(s.lastAt, r.At)
+	if r.Kind == history.KindEvent {
+		s.observeEvent(r)
+		return
+	}
+	s.now = moment{}
+	switch r.Kind {
+	case history.KindAttempt:
+		s.begin(r)
+	case history.KindHead:
+		s.head(r)
+	case history.KindInjection:
+		s.inject(r)
+	case history.KindSettled:
+		s.outcome, s.settled, s.settledAt = r.Outcome, true, r.At
+		s.fate, s.end = s.decideFate()
+	case history.KindLedgerMessage, history.KindLedgerCall:
+		s.audit(r)
+	}
+	for _, f := range s.judge.facts {
+		f(s, r)
+	}
+	if r.Kind == history.KindEnd {
+		s.ended(r)
+	}
+	s.lines.fact(s, r)
+}
+
+// observeEvent notes what the event is and lets the invariants look at it.
+func (s *Stream) observeEvent(r *history.Record) {
+	s.note(r)
+	for _, f := range s.judge.events {
+		f(s, r)
+	}
+	s.lines.event(s, r)
+	s.after(r)
+}
+
+// note fills the moment: whose the event is, and how it stands in the sequence.
+func (s *Stream) note(r *history.Record) {
+	e := &r.Event
+	s.now = moment{before: s.responses > 0, above: s.acct.highest}
+	n := &s.now
+	s.ex.events++
+	s.lastEventAt = r.At
+	n.message = e.Class >= history.ClassProgress
+	if e.HasID && !e.Late {
+		s.noteID(r)
+	}
+	if e.Late {
+		s.msgs.Late++
+		return
+	}
+	if e.Owner > history.OwnerSelf {
+		s.msgs.Foreign++
+		s.noteStray(e)
+		return
+	}
+	n.own = true
+	switch {
+	case e.Class == history.ClassResponse || e.Class == history.ClassError:
+		if e.Owner == history.OwnerSelf {
+			n.response = true
+			s.responses++
+			if e.Class == history.ClassError {
+				s.errors++
+			}
+			s.ex.responded = true
+		}
+	case n.message && e.Seq > 0 && e.Class != history.ClassJunk:
+		s.number(e)
+	}
+	if n.message && s.ex.resume && s.ex.missed >= 0 && s.ex.events <= uint32(s.ex.missed) {
+		s.resumes.replayed++
+	}
+}
+
+// number notes a numbered message of this call.
+func (s *Stream) number(e *history.Event) {
+	n := &s.now
+	n.standing, n.jumped = s.acct.deliver(e.Seq)
+	n.numbered = n.standing != untracked
+	if e.Total > 0 {
+		s.total = e.Total
+	}
+	switch n.standing {
+	case repeated:
+		n.altered = !s.sameHash(e.Seq, e.Hash)
+		s.msgs.Duplicated++
+	case fresh, behind:
+		s.keepHash(e.Seq, e.Hash)
+		if n.standing == behind {
+			s.msgs.Misordered++
+		}
+	}
+	if n.jumped > 0 && !s.gapOpen {
+		s.gapOpen, s.gapAfter = true, s.faults.last
+	}
+}
+
+// after updates what the next event is compared with.
+func (s *Stream) after(r *history.Record) {
+	e := &r.Event
+	s.ex.illegal = s.ex.illegal || e.Illegal != 0
+	if s.now.own && e.Ordered && s.now.standing != repeated {
+		if !s.progressed || e.Progress > s.lastProgress {
+			s.lastProgress = e.Progress
+		}
+		s.progressed, s.progressOn = true, r.Attempt
+	}
+}
+
+func (s *Stream) begin(r *history.Record) {
+	s.ex = exchange{attempt: r.Attempt, resume: r.Exchange.Resume, missed: -1, link: r.Link}
+	if r.Exchange.Cursor > s.cursor { // a block with an id and no data moved it
+		s.cursor, s.hasID = r.Exchange.Cursor, true
+	}
+	if r.Exchange.Resume {
+		s.resumes.attempted++
+	}
+}
+
+func (s *Stream) head(r *history.Record) {
+	s.ex.status, s.ex.body, s.ex.missed = int32(r.Head.Status), r.Head.Body, r.Head.Missed
+	if !s.ex.resume {
+		return
+	}
+	status := r.Head.Status
+	s.resumes.status.add(status)
+	switch {
+	case status >= 200 && status < 300:
+		s.resumes.succeeded++
+		s.faults.resumed()
+	case status == 409:
+		s.resumes.conflicts++
+	default:
+		s.resumes.refused++
+		s.refused = int32(status)
+		s.cutAge = r.At - s.cursorAt
+	}
+}
+
+func (s *Stream) inject(r *history.Record) {
+	in := &r.Injection
+	s.faults.add(in, r.At)
+	if !isCut(in.Kind) {
+		return
+	}
+	s.ex.injected = true
+	if s.ex.resume && s.ex.events == 0 {
+		s.resumes.doubleCuts++
+	}
+	if in.InReplay {
+		s.resumes.cutsInReplay++
+	}
+}
+
+// ended closes the exchange; the folds have seen its state.
+func (s *Stream) ended(r *history.Record) {
+	s.end.last, s.end.lastInjected, s.end.lastStatus = r.End, s.ex.injected, s.ex.status
+	s.end.lastResume = s.ex.resume
+	if s.ex.status >= 200 && s.ex.status < 300 || s.ex.injected {
+		s.end.linkEndedAt = r.At
+		s.end.linkEnded = true
+	}
+}
+
+// check counts n things that an invariant looked at.
+func (s *Stream) check(inv ident, n int64) { s.tally[inv].checked += n }
+
+// Close settles the stream: every invariant gets its last word, and the counters
+// become the Judge's. Further calls do nothing.
+func (s *Stream) Close() {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if !s.settled {
+		s.fate, s.end = s.decideFate()
+	}
+	s.now = moment{}
+	s.settleMessages()
+	for _, f := range s.judge.settles {
+		f(s)
+	}
+	s.lines.markLast(s.now.mark)
+	s.now.mark = ""
+	s.judge.merge(s)
+}

@@ -1,0 +1,111 @@
+package judge
+
+import "time"
+
+// A Word is a verdict.
+type Word uint8
+
+// Words. The zero value is Inconclusive: what was skipped, crashed or never ran
+// cannot hold.
+const (
+	Inconclusive Word = iota
+	Holds
+	Violated
+)
+
+// String returns the word as result.json spells it.
+func (w Word) String() string {
+	return pick(int(w), "inconclusive", "holds", "violated")
+}
+
+// A Tail is what only the generator knows at the end of a run. Its zero value makes
+// the run inconclusive.
+type Tail struct {
+	// Trailer tells that the history ended properly, RecordsDropped that it lacks records.
+	Trailer        bool
+	RecordsDropped int64
+	// LedgerDropped counts calls that the target's ledger had no room for.
+	LedgerDropped int64
+	// Planned streams of the load (0 means Setup.Streams), the largest number open at
+	// once, arrivals that were dropped since too many were open, and storms that fired.
+	Planned, MaxOpen, DroppedArrivals, Storms int64
+	// StartDelayP99 is how late streams started; Saturated that the generator's CPU was
+	// full. Touched counts the streams that this may have changed.
+	StartDelayP99 time.Duration
+	Saturated     bool
+	Touched       int64
+	// Stopped tells that the run was stopped before its planned end.
+	Stopped bool
+}
+
+// startDelayLimit is the start delay from which on the generator has no alibi.
+const startDelayLimit = time.Second
+
+// alibi reports whether the generator was well enough to call a target too late.
+func (t Tail) alibi() bool {
+	return !t.Saturated && t.StartDelayP99 < startDelayLimit
+}
+
+// A Verdict is what a run may say.
+type Verdict struct {
+	Word Word
+	// Sentence is the verdict in one sentence, Also what follows it.
+	Sentence string
+	Also     []string
+	// Why says what was not reached or could not be told; empty when the run holds. A
+	// violated run lists there what it could not tell beside.
+	Why []string
+	// Seen says what was seen where nothing could be told, Next what to do about it.
+	Seen, Next string
+
+	Invariants []Invariant
+	Reached    []Reached
+
+	Messages  Messages
+	Responses Responses
+	Streams   Streams
+	Faults    Faults
+	Resumes   Resumes
+	Control   Control
+	Canary    Canary
+	Coverage  Coverage
+
+	// JudgedCuts counts calls that were cut after a committed id and settled.
+	JudgedCuts int64
+	// CutsAtRisk counts cuts after a committed id that an accepted resume followed, in
+	// judged streams. With nothing lost in N of them, the chance of loss per cut is at
+	// most LossBound95 = 3/N at 95 %; 0 when something was lost or N is 0.
+	CutsAtRisk  int64
+	LossBound95 float64
+	// Retention is the age of the youngest cursor that was refused, 0 when none was.
+	Retention time.Duration
+
+	// After counts the damaged streams by the "kind@place" of the injection before their
+	// first finding, most frequent first.
+	After []AfterCount
+	// Guilty are damaged streams with their timelines, one of every shape first.
+	Guilty []Guilty
+}
+
+// AfterCount is one row of the table of what damaged streams had met; After is ""
+// for streams that met nothing.
+type AfterCount struct {
+	After   string
+	Streams int64
+}
+
+// An Invariant is the verdict on one promise.
+type Invariant struct {
+	Name, Claim, Source string
+	Level, Role         string
+	// Verdict is "" where the invariant does not apply.
+	Verdict string
+	// State is what a reader wants to see: holds, violated, inconclusive, not exercised
+	// or not applicable; Reason says why, where that needs saying.
+	State, Reason string
+	// Decides tells that a violation of it makes the run violated.
+	Decides    bool
+	Checked    int64
+	Violations int64
+	Evidence   []Evidence
+}
