@@ -36,6 +36,7 @@ type link struct {
 
 	// Of the current exchange:
 	ctx  context.Context
+	of   *stream // nil for an exchange of the session
 	lim  limits
 	at   time.Duration // of the last read or write
 	sent bool          // a byte of the request was written
@@ -64,8 +65,8 @@ func (l limits) first() (time.Duration, history.End) {
 
 // begin prepares the link for one exchange; the returned function must be called
 // when it is over.
-func (l *link) begin(ctx context.Context, lim limits) (stop func() bool) {
-	l.ctx, l.lim = ctx, lim
+func (l *link) begin(ctx context.Context, of *stream, lim limits) (stop func() bool) {
+	l.ctx, l.of, l.lim = ctx, of, lim
 	l.sent, l.got, l.over, l.err = false, false, history.EndNone, nil
 	first, _ := lim.first()
 	// An error means that the link is dead, which the first write will tell.
@@ -111,8 +112,11 @@ func (l *link) Read(p []byte) (int, error) {
 func (l *link) Write(p []byte) (int, error) {
 	n, err := l.Link.Write(p)
 	l.at = l.r.now()
-	if n > 0 {
+	if n > 0 && !l.sent {
 		l.sent, l.left = true, l.at
+		if l.of != nil {
+			l.of.leaves(l.at)
+		}
 	}
 	if err != nil {
 		l.err = err
@@ -189,6 +193,7 @@ func (r *runner) dial(ctx context.Context) (*link, error) {
 type pool struct {
 	mu   sync.Mutex
 	idle []*link
+	shut bool
 }
 
 // take returns a link that rested for less than [fresh], or nil.
@@ -209,20 +214,21 @@ func (p *pool) take(now time.Duration) *link {
 
 // put gives a link back, or ends it where there are enough.
 func (p *pool) put(l *link, now time.Duration) {
-	l.used, l.rested, l.ctx = true, now, nil
+	l.used, l.rested, l.ctx, l.of = true, now, nil, nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.idle) == resting {
+	if p.shut || len(p.idle) == resting {
 		l.close()
 		return
 	}
 	p.idle = append(p.idle, l)
 }
 
-// clear ends all resting links.
-func (p *pool) clear() {
+// close ends all resting links, and those that come to rest later.
+func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.shut = true
 	p.drop()
 }
 

@@ -113,7 +113,7 @@ func (s *stream) refused() history.Outcome {
 	case s.status == 404 && s.sess.hasID:
 		// 2025-11-25 transports, Session Management 4: the session is over. Its cursors
 		// are worth nothing in the next one.
-		s.sess.gone.Store(true)
+		s.sess.lost()
 		return history.OutcomeRefused
 	case s.attempt == 0:
 		return history.OutcomeRefused // the call is never sent twice

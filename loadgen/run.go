@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +25,7 @@ var (
 type runner struct {
 	c            Config
 	target, host string
+	tool         []byte // as a JSON string
 	marks        Marks
 	group        guard.Group
 	dials        chan struct{} // one token for each link in the making
@@ -76,9 +78,10 @@ func Run(ctx context.Context, c Config) (Report, error) {
 }
 
 func newRunner(c Config) *runner {
-	u, _ := url.Parse(c.URL) // Validate has parsed it
+	u, _ := url.Parse(c.URL)        // Validate has parsed it
+	tool, _ := json.Marshal(c.Tool) // a string can always be marshalled
 	r := &runner{
-		c: c, target: u.RequestURI(), host: u.Host,
+		c: c, target: u.RequestURI(), host: u.Host, tool: tool,
 		marks:    NewMarks(c.Name, c.Secret),
 		dials:    make(chan struct{}, c.Dials),
 		slots:    make(chan *stream, c.Plan.Open()),

@@ -49,8 +49,7 @@ func (r *runner) session(ctx context.Context, number uint32) (*session, error) {
 	if mine {
 		s.err = s.open(ctx)
 		if s.err != nil {
-			s.gone.Store(true)
-			s.links.clear()
+			s.lost()
 		}
 		close(s.ready)
 	}
@@ -183,6 +182,12 @@ func (s *session) answer(ctx context.Context, until time.Duration, id, body []by
 	}
 }
 
+// lost marks a session that is of no use: the next arrival opens another.
+func (s *session) lost() {
+	s.gone.Store(true)
+	s.links.close()
+}
+
 // end deletes the session; a target may refuse that (405), which is fine.
 func (s *session) end(ctx context.Context) {
 	if s.hasID && !s.gone.Load() {
@@ -190,7 +195,7 @@ func (s *session) end(ctx context.Context) {
 		// Whether a session could be ended says nothing about its streams.
 		_ = s.exchange(ctx, &req, true, func(_ *link, resp *wire.Response) error { return skip(resp) })
 	}
-	s.links.clear()
+	s.links.close()
 }
 
 // post returns the request for one message of the session.
@@ -232,7 +237,7 @@ func (s *session) exchange(ctx context.Context, req *wire.Request, again bool, r
 }
 
 func (s *session) attempt(ctx context.Context, l *link, req *wire.Request, read func(*link, *wire.Response) error) error {
-	stop := l.begin(ctx, limits{until: s.r.now() + s.r.c.Handshake, end: history.EndDeadline})
+	stop := l.begin(ctx, nil, limits{until: s.r.now() + s.r.c.Handshake, end: history.EndDeadline})
 	defer stop()
 	l.Begin(Exchange{Session: s.number, Link: l.id})
 	resp, err := l.conn.RoundTrip(req)

@@ -143,9 +143,13 @@ func (s *stream) request() {
 	b = append(b, `,"method":"tools/call","params":{"_meta":{"progressToken":"`...)
 	b = append(b, s.token...)
 	b = append(b, `"},"name":`...)
-	b = strconv.AppendQuote(b, s.r.c.Tool)
+	b = append(b, s.r.tool...)
 	b = append(b, `,"arguments":`...)
-	b = append(b, s.r.c.Args(s.a)...)
+	if args := s.r.c.Args(s.a); len(args) > 0 {
+		b = append(b, args...)
+	} else {
+		b = append(b, "{}"...)
+	}
 	s.body = append(b, "}}"...)
 	s.fields = append(s.fields[:0], wire.Field{Name: "Content-Type", Value: "application/json"},
 		wire.Field{Name: "Accept", Value: "application/json, text/event-stream"})
@@ -219,14 +223,13 @@ func (s *stream) unreachable(ctx context.Context, o history.Outcome) history.Out
 // exchange carries one exchange on the link and gives the link back or ends it.
 func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, error) {
 	l := s.l
-	stop := l.begin(ctx, s.limits())
+	stop := l.begin(ctx, s, s.limits())
 	defer stop()
 	l.Begin(Exchange{
 		Session: s.a.Session, Stream: s.a.Stream, Attempt: s.attempt, Link: l.id, Resume: s.attempt > 0,
 		Observer: s, Opened: s.obs, Delivered: s.seen, Expected: s.r.c.Expected,
 	})
 	resp, err := l.conn.RoundTrip(req)
-	s.count(l)
 	var end history.End
 	if err == nil {
 		end = s.take(ctx, resp)
@@ -244,13 +247,12 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 	return end, err
 }
 
-// count makes the call count as open once it has left.
-func (s *stream) count(l *link) {
-	if s.attempt > 0 || !l.sent {
+// leaves notes that bytes of the request have left: from then on the call is open.
+func (s *stream) leaves(at time.Duration) {
+	if s.attempt > 0 {
 		return
 	}
-	s.heard = max(s.heard, l.left)
-	s.open = true
+	s.heard, s.open = at, true
 	if s.a.Kind != history.StreamCanary {
 		s.r.c.Live.sent()
 	}

@@ -1,7 +1,6 @@
 package loadgen
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,12 +224,4 @@ func TestStream(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestPlanIsPure(t *testing.T) {
-	p, err := NewPlan(PlanConfig{Seed: 3, Streams: 20, Calls: 50, Ramp: time.Second, Canary: 60})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println(p.Hash())
 }

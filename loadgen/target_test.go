@@ -331,3 +331,34 @@ func has(t *testing.T, what string, got, want any) {
 		t.Errorf("%s: got %s, want %s", what, g, w)
 	}
 }
+
+// ctxDial puts something between every dialled link and its user.
+func ctxDial(dial func(context.Context) (Link, error), wrap func(Link) Link) func(context.Context) (Link, error) {
+	return func(ctx context.Context) (Link, error) {
+		l, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(l), nil
+	}
+}
+
+// headCutter resets the link of a resume once the head of the response was read.
+type headCutter struct {
+	net.Conn
+	x    Exchange
+	read bool
+}
+
+func (c *headCutter) Begin(x Exchange) { c.x = x }
+func (c *headCutter) End() bool        { return false }
+
+func (c *headCutter) Read(p []byte) (int, error) {
+	if !c.x.Resume || !c.read {
+		c.read = true
+		return c.Conn.Read(p)
+	}
+	_ = c.Conn.Close()
+	c.x.Observer.Observe(&history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: "rst", Place: "test"}})
+	return 0, &net.OpError{Op: "read", Net: "mem", Err: syscall.ECONNRESET}
+}
