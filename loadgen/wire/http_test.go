@@ -104,6 +104,8 @@ func checkResponse(t *testing.T, raw string, seed uint64) {
 		t.Fatalf("%q:\ngot  %+v\nwant %+v", raw, got, want)
 	case want.err != nil && got.where != want.where && !stricter(got.err):
 		t.Fatalf("%q: error elsewhere:\ngot  %+v\nwant %+v", raw, got, want)
+	case got.err != nil && got.err.Error() == (&FrameError{What: "chunk longer than announced"}).Error():
+		// One byte is enough to tell; net/http waits for a second one.
 	case want.err == io.ErrUnexpectedEOF && got.where == "body" && got.err != io.ErrUnexpectedEOF && !stricter(got.err):
 		t.Fatalf("%q: not told as truncated:\ngot  %+v\nwant %+v", raw, got, want)
 	}
