@@ -40,7 +40,6 @@ type link struct {
 	lim  limits
 	at   time.Duration // of the last read or write
 	sent bool          // a byte of the request was written
-	left time.Duration // when it was
 	got  bool          // a byte of the response was read
 	over history.End   // the limit that ended a read, EndNone if none did
 	err  error         // what ended the link, as the link itself said
@@ -113,7 +112,7 @@ func (l *link) Write(p []byte) (int, error) {
 	n, err := l.Link.Write(p)
 	l.at = l.r.now()
 	if n > 0 && !l.sent {
-		l.sent, l.left = true, l.at
+		l.sent = true
 		if l.of != nil {
 			l.of.leaves(l.at)
 		}

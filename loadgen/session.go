@@ -238,13 +238,13 @@ func (s *session) exchange(ctx context.Context, req *wire.Request, again bool, r
 
 func (s *session) attempt(ctx context.Context, l *link, req *wire.Request, read func(*link, *wire.Response) error) error {
 	stop := l.begin(ctx, nil, limits{until: s.r.now() + s.r.c.Handshake, end: history.EndDeadline})
-	defer stop()
 	l.Begin(Exchange{Session: s.number, Link: l.id})
 	resp, err := l.conn.RoundTrip(req)
 	if err == nil {
 		err = read(l, resp)
 	}
-	if stop(); l.End() && err == nil && resp.Reusable() {
+	mine := stop() // else the stop of the run is about to touch the link
+	if l.End() && mine && err == nil && resp.Reusable() {
 		s.links.put(l, s.r.now())
 		return nil
 	}

@@ -33,6 +33,7 @@ type stream struct {
 
 	// Over the whole stream:
 	deadline  time.Duration // of the call
+	left      time.Duration // when the call was sent
 	heard     time.Duration // when the last event came, or the call was sent
 	attempt   int           // the current or last exchange
 	commits   uint32        // ids committed in earlier event streams
@@ -45,7 +46,8 @@ type stream struct {
 	back backoff
 
 	// Of the current or last exchange:
-	l        *link
+	l        *link // nil between exchanges
+	got      bool  // a byte of the response was read
 	status   int
 	struck   bool          // a fault of ours fired
 	hurt     time.Duration // when
@@ -96,7 +98,7 @@ func (s *stream) call(ctx context.Context, late time.Duration) history.Outcome {
 	ready := s.r.now()
 	o := s.post(ctx)
 	if s.open {
-		s.measure(StartDelay, late+s.l.left-ready)
+		s.measure(StartDelay, late+s.left-ready)
 	}
 	for o == history.OutcomeNone {
 		if o = s.pause(ctx); o == history.OutcomeNone {
@@ -128,7 +130,7 @@ func (s *stream) post(ctx context.Context) history.Outcome {
 		return history.OutcomeCompleted
 	case errors.As(err, &send), errors.Is(err, wire.ErrRequest):
 		return history.OutcomeNotSent
-	case used && !l.got && !s.struck && end != history.EndDeadline && end != history.EndStopped:
+	case used && !s.got && !s.struck && end != history.EndDeadline && end != history.EndStopped:
 		// The target closed a link that had rested while we wrote: nobody can tell
 		// whether it ran the call, and it broke no promise (RFC 9112 §9.3.1).
 		return history.OutcomeIndeterminate
@@ -195,7 +197,7 @@ func (s *stream) resumed(o history.Outcome) {
 // begin reports the attempt and clears what belonged to the one before.
 func (s *stream) begin(l *link, x history.Exchange) {
 	s.l = l
-	s.status, s.struck, s.gained, s.mattered, s.events = 0, false, false, false, 0
+	s.got, s.status, s.struck, s.gained, s.mattered, s.events = false, 0, false, false, false, 0
 	s.missed, s.lastEvent = -1, 0
 	s.rec.Attempt = uint16(min(s.attempt, 1<<16-1))
 	s.rec.Link = 0
@@ -224,7 +226,6 @@ func (s *stream) unreachable(ctx context.Context, o history.Outcome) history.Out
 func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, error) {
 	l := s.l
 	stop := l.begin(ctx, s, s.limits())
-	defer stop()
 	l.Begin(Exchange{
 		Session: s.a.Session, Stream: s.a.Stream, Attempt: s.attempt, Link: l.id, Resume: s.attempt > 0,
 		Observer: s, Opened: s.obs, Delivered: s.seen, Expected: s.r.c.Expected,
@@ -237,9 +238,10 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 		end = s.broken(err)
 	}
 	s.note()
-	now := s.r.now()
-	if stop(); l.End() && end != history.EndOpen && err == nil && resp.Reusable() {
-		s.sess.links.put(l, now)
+	s.got, s.l = l.got, nil
+	mine := stop() // else the stop of the run is about to touch the link
+	if l.End() && mine && err == nil && resp.Reusable() {
+		s.sess.links.put(l, s.r.now())
 	} else {
 		l.close()
 	}
@@ -252,7 +254,7 @@ func (s *stream) leaves(at time.Duration) {
 	if s.attempt > 0 {
 		return
 	}
-	s.heard, s.open = at, true
+	s.left, s.heard, s.open = at, at, true
 	if s.a.Kind != history.StreamCanary {
 		s.r.c.Live.sent()
 	}
