@@ -1,0 +1,190 @@
+package refserver
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/gapless-dev/gapless/refserver/defect"
+	"github.com/gapless-dev/gapless/refserver/store"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// EventStore keeps events for replay; see package store.
+type EventStore = store.Store
+
+// Config configures [New]. The zero Config is a server without an event store.
+type Config struct {
+	// Store keeps the events of all sessions. Nil: nothing can be resumed, events
+	// carry no ids, and what is sent while no client is connected is gone.
+	Store EventStore
+	// Retry is the reconnection time announced with the priming event, in whole
+	// milliseconds ("2025-11-25 transports, Sending Messages 6"). Zero: none.
+	Retry time.Duration
+	// OnConflict says what a resume meets when the stream still has a connection.
+	OnConflict Conflict
+	Limits     Limits
+	// AllowedOrigins lists further values of the Origin header that may use the
+	// server, such as "https://app.example". Requests without an Origin and those
+	// from loopback origins are always served, all others are refused with 403.
+	AllowedOrigins []string
+	// WriteTimeout is how long a client may leave one write unread before its
+	// connection is cut. Default 30 s.
+	WriteTimeout time.Duration
+	// KeepConnections leaves the HTTP framing to net/http instead of taking the
+	// connection over for each event stream. A link can then be used again after a
+	// stream has ended, at the price of about 18 KiB per open stream.
+	KeepConnections bool
+	// Nonce returns a secret that was never returned before, in visible ASCII. It
+	// names sessions. Default: 26 random characters.
+	Nonce func() string
+	// Logger gets what an operator should know. It is never given ids of sessions or
+	// events. Default: nothing is logged.
+	Logger *slog.Logger
+	// Registerer is where the metrics of the handler are registered. Nil: nowhere.
+	Registerer prometheus.Registerer
+	// OnEvent is told what happens to sessions and streams, from any goroutine. It
+	// must not block.
+	OnEvent func(Event)
+	// Defect plants a bug on purpose; the zero value plants none.
+	Defect defect.Set
+}
+
+// Limits bounds what clients can make the handler hold. Zero fields mean the
+// default.
+type Limits struct {
+	Sessions int           // open at once; default 10,000
+	Calls    int           // in flight per session; default 10,000
+	Body     int64         // bytes of a POST body; default 4 MiB
+	Idle     time.Duration // a session unused for so long ends; default 30 min
+}
+
+// Conflict is what a resume meets when the stream still has a connection.
+type Conflict int
+
+// Conflict policies.
+const (
+	// Takeover resets the old connection and gives the stream to the new one.
+	Takeover Conflict = iota
+	// Refuse answers the new one with 409 Conflict.
+	Refuse
+)
+
+// Validate reports all that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Retry < 0 || c.Retry%time.Millisecond != 0 {
+		errs = append(errs, fmt.Errorf("retry %s is not a whole number of milliseconds", c.Retry))
+	}
+	if c.OnConflict != Takeover && c.OnConflict != Refuse {
+		errs = append(errs, fmt.Errorf("unknown conflict policy %d", c.OnConflict))
+	}
+	if c.WriteTimeout < 0 || c.Limits.Idle < 0 {
+		errs = append(errs, errors.New("a time limit is negative"))
+	}
+	if c.Limits.Sessions < 0 || c.Limits.Calls < 0 || c.Limits.Body < 0 {
+		errs = append(errs, errors.New("a limit is negative"))
+	}
+	for _, o := range c.AllowedOrigins {
+		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
+			errs = append(errs, fmt.Errorf("origin %q is not scheme://host[:port]", o))
+		}
+	}
+	if c.Store == nil && c.Defect.ID != "" {
+		errs = append(errs, fmt.Errorf("defect %s needs an event store", c.Defect))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = 30 * time.Second
+	}
+	if c.Nonce == nil {
+		c.Nonce = rand.Text
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.OnEvent == nil {
+		c.OnEvent = func(Event) {}
+	}
+	if c.Limits.Sessions == 0 {
+		c.Limits.Sessions = 10_000
+	}
+	if c.Limits.Calls == 0 {
+		c.Limits.Calls = 10_000
+	}
+	if c.Limits.Body == 0 {
+		c.Limits.Body = 4 << 20
+	}
+	if c.Limits.Idle == 0 {
+		c.Limits.Idle = 30 * time.Minute
+	}
+	return c
+}
+
+// Event tells what happened to a session or stream. It carries no ids.
+type Event struct {
+	Kind EventKind
+	// Get tells the session's standalone stream from the stream of a request.
+	Get bool
+	// Missed is the number of events a resume has to replay.
+	Missed int
+	// Outcome is how a resume was answered, Reason why a connection ended.
+	Outcome Outcome
+	Reason  Reason
+}
+
+// EventKind says what happened.
+type EventKind int
+
+// Kinds of events.
+const (
+	SessionOpened EventKind = iota
+	SessionEnded
+	Attached // a connection follows a stream
+	Detached // it no longer does; Reason says why
+	Resumed  // a GET with Last-Event-ID was answered; Outcome says how
+	Answered // the response of a request was given to its stream
+)
+
+// Outcome is how a resume was answered.
+type Outcome int
+
+// Outcomes of resumes.
+const (
+	ResumeOK       Outcome = iota
+	ResumeUnknown          // no such event, or it lies in the future
+	ResumeExpired          // the events after it are no longer kept
+	ResumeForeign          // it is an event of another session
+	ResumeConflict         // the stream has a connection
+	ResumeStoreErr         // the store failed
+	outcomes
+)
+
+// String returns the name a metric uses.
+func (o Outcome) String() string {
+	return [...]string{"ok", "unknown_id", "expired", "foreign_session", "conflict", "store_error"}[o]
+}
+
+// Reason is why a connection ended.
+type Reason int
+
+// Reasons for the end of a connection.
+const (
+	ReasonServer   Reason = iota // the stream is complete, or its session ended
+	ReasonClient                 // the client left
+	ReasonReplaced               // another connection took its place
+	ReasonTimeout                // the client did not read for too long
+	ReasonError                  // events it needed were gone, or the store failed
+	reasons
+)
+
+// String returns the name a metric uses.
+func (r Reason) String() string {
+	return [...]string{"server", "client", "replaced", "timeout", "error"}[r]
+}

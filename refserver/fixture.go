@@ -1,0 +1,45 @@
+package refserver
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Fixture is the server that gapless runs its load against: an SDK server with the
+// tool emit, a ledger, and a listener's worth of administration.
+type Fixture struct {
+	Server   *mcp.Server
+	Handler  *Handler // the MCP endpoint
+	Ledger   *Ledger
+	Registry *prometheus.Registry
+	Admin    http.Handler // for a loopback listener of its own
+}
+
+// NewFixture builds a fixture. Config.Registerer is replaced by the registry of the
+// fixture, which also holds the metrics of the process and of the Go runtime. Version
+// is what the server says of itself to clients.
+func NewFixture(cfg Config, ledger LedgerConfig, version string) (*Fixture, error) {
+	f := &Fixture{
+		Server:   mcp.NewServer(&mcp.Implementation{Name: "gapless", Version: version}, nil),
+		Registry: prometheus.NewRegistry(),
+	}
+	var err error
+	if f.Ledger, err = NewLedger(ledger); err != nil {
+		return nil, err
+	}
+	AddEmit(f.Server, f.Ledger)
+	cfg.Registerer = f.Registry
+	if f.Handler, err = New(f.Server, cfg); err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		f.Registry.Register(collectors.NewGoCollector()),
+		f.Registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	)
+	f.Admin = Admin(AdminConfig{Handler: f.Handler, Ledger: f.Ledger, Gatherer: f.Registry})
+	return f, err
+}

@@ -1,0 +1,231 @@
+package refserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gapless-dev/gapless/refserver/store"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Handler serves one MCP endpoint. Its path is the business of the caller's mux.
+type Handler struct {
+	cfg     Config
+	server  *mcp.Server
+	store   store.Store
+	metrics *metrics
+	buffers sync.Pool     // *[]byte, for the writes of followers
+	resumes atomic.Uint64 // resumes that were accepted so far
+
+	// running counts sessions, until the SDK is done with them, and followers.
+	running sync.WaitGroup
+
+	mu        sync.Mutex
+	closed    bool
+	sessions  map[string]*session
+	followers map[*follower]struct{}
+}
+
+// New returns a handler that serves sessions of server. It adds a receiving
+// middleware to the server, by which a tool handler's context leads to its stream.
+func New(server *mcp.Server, cfg Config) (*Handler, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("refserver: %w", err)
+	}
+	h := &Handler{
+		cfg:      cfg.withDefaults(),
+		server:   server,
+		store:    cfg.Store,
+		sessions: make(map[string]*session),
+
+		followers: make(map[*follower]struct{}),
+	}
+	if h.store == nil {
+		h.store = store.NewPassing()
+	}
+	var err error
+	if h.metrics, err = newMetrics(h.cfg); err != nil {
+		return nil, fmt.Errorf("refserver: %w", err)
+	}
+	server.AddReceivingMiddleware(h.route)
+	return h, nil
+}
+
+// resumable tells whether events get ids at all.
+func (h *Handler) resumable() bool { return h.cfg.Store != nil }
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	refused := h.checkOrigin(r)
+	if refused == nil {
+		switch r.Method {
+		case http.MethodPost:
+			refused = h.post(w, r)
+		case http.MethodGet:
+			refused = h.get(w, r)
+		case http.MethodDelete:
+			refused = h.delete(w, r)
+		default:
+			w.Header().Set("Allow", "GET, POST, DELETE")
+			refused = refuse(http.StatusMethodNotAllowed, "method not allowed")
+		}
+	}
+	if refused != nil {
+		refused.write(w)
+	}
+}
+
+// session finds the session of a request that needs one.
+func (h *Handler) session(r *http.Request) (*session, *refusal) {
+	ids := r.Header.Values(headerSession)
+	if len(ids) != 1 || ids[0] == "" {
+		return nil, refuse(http.StatusBadRequest, "exactly one Mcp-Session-Id is needed")
+	}
+	if refused := checkVersion(r); refused != nil {
+		return nil, refused
+	}
+	h.mu.Lock()
+	s := h.sessions[ids[0]]
+	h.mu.Unlock()
+	if s == nil || !s.ready() {
+		return nil, &refusal{status: http.StatusNotFound, code: -32001, text: "session not found"}
+	}
+	s.touch()
+	return s, nil
+}
+
+// route puts the stream of a request into the context of its handler.
+func (h *Handler) route(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if extra := req.GetExtra(); extra != nil {
+			if name := extra.Header.Get(headerStream); name != "" {
+				h.mu.Lock()
+				s := h.sessions[req.GetSession().ID()]
+				h.mu.Unlock()
+				if s != nil {
+					if stream := s.stream(name); stream != nil {
+						ctx = context.WithValue(ctx, streamKey{}, stream)
+					}
+				}
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+type streamKey struct{}
+
+// StreamFrom returns the stream of the request that a handler serves, nil when ctx
+// does not come from a handler behind a [Handler].
+func StreamFrom(ctx context.Context) *Stream {
+	s, _ := ctx.Value(streamKey{}).(*Stream)
+	return s
+}
+
+// add takes a new session in.
+func (h *Handler) add(s *session) *refusal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return refuse(http.StatusServiceUnavailable, "the server is shutting down")
+	}
+	if len(h.sessions) >= h.cfg.Limits.Sessions {
+		return refuse(http.StatusServiceUnavailable, "too many sessions")
+	}
+	h.running.Add(1)
+	h.sessions[s.id] = s
+	h.metrics.sessions.Inc()
+	h.cfg.OnEvent(Event{Kind: SessionOpened})
+	return nil
+}
+
+// drop takes a session out, once.
+func (h *Handler) drop(s *session) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sessions[s.id] != s {
+		return false
+	}
+	delete(h.sessions, s.id)
+	h.metrics.sessions.Dec()
+	h.cfg.OnEvent(Event{Kind: SessionEnded})
+	return true
+}
+
+// track notes that a follower runs.
+func (h *Handler) track(f *follower) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running.Add(1)
+	h.followers[f] = struct{}{}
+	if h.closed {
+		f.cancel(errSessionEnded)
+	}
+}
+
+func (h *Handler) untrack(f *follower) {
+	h.mu.Lock()
+	delete(h.followers, f)
+	h.mu.Unlock()
+	h.running.Done()
+}
+
+// Healthy reports whether the handler takes new sessions.
+func (h *Handler) Healthy() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.closed
+}
+
+// Shutdown takes no more sessions, ends all there are, lets their connections
+// come to a clean end and waits for them. When ctx is done first it cuts what is left
+// and returns the error of ctx.
+func (h *Handler) Shutdown(ctx context.Context) error {
+	for _, s := range h.stop() {
+		s.end()
+	}
+	done := make(chan struct{})
+	go func() {
+		h.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	return errors.Join(ctx.Err(), h.Close())
+}
+
+// Close ends all sessions and resets their connections. It does not wait for the
+// handlers of requests.
+func (h *Handler) Close() error {
+	for _, s := range h.stop() {
+		s.end()
+	}
+	h.mu.Lock()
+	all := slices.Collect(maps.Keys(h.followers))
+	h.mu.Unlock()
+	for _, f := range all {
+		f.stop(errCut)
+	}
+	return nil
+}
+
+// stop closes the door and returns the sessions there are.
+func (h *Handler) stop() []*session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	all := make([]*session, 0, len(h.sessions))
+	for _, s := range h.sessions {
+		all = append(all, s)
+	}
+	return all
+}

@@ -1,0 +1,198 @@
+package refserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gapless-dev/gapless/refserver/store"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// bodyTime is how long a client may take to send the body of a request.
+const bodyTime = 30 * time.Second
+
+// post serves one client message ("2025-11-25 transports, Sending Messages").
+func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
+	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
+		return refuse(http.StatusNotAcceptable, "Accept must list application/json and text/event-stream")
+	}
+	if !isJSON(r) {
+		return refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+	}
+	body, refused := h.body(w, r)
+	if refused != nil {
+		return refused
+	}
+	message, err := decode(body)
+	if err != nil {
+		code := int64(jsonrpc.CodeInvalidRequest)
+		return &refusal{http.StatusBadRequest, code, err.Error()}
+	}
+	request, isRequest := message.(*jsonrpc.Request)
+	if isRequest && request.Method == "initialize" && request.IsCall() && r.Header.Get(headerSession) == "" {
+		if refused := checkVersion(r); refused != nil {
+			return refused
+		}
+		return h.initialize(w, r, request)
+	}
+	s, refused := h.session(r)
+	if refused != nil {
+		return refused
+	}
+	if isRequest && request.IsCall() {
+		return h.call(w, r, s, request)
+	}
+	if isRequest {
+		request.Extra = &mcp.RequestExtra{Header: r.Header}
+	}
+	if !s.push(r.Context(), message) {
+		return &refusal{http.StatusNotFound, -32001, "session not found"}
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// body reads the body of a request within its bounds of size and time.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+	rc := http.NewResponseController(w)
+	limited := rc.SetReadDeadline(time.Now().Add(bodyTime)) == nil
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.cfg.Limits.Body))
+	if limited {
+		_ = rc.SetReadDeadline(time.Time{}) // it worked a moment ago
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is too large")
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, "the body could not be read")
+	}
+	return body, nil
+}
+
+// initialize opens a session. It is answered with JSON: a handshake has nothing to
+// resume, and its link can be used again.
+func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *jsonrpc.Request) *refusal {
+	s, refused := h.newSession()
+	if refused != nil {
+		return refused
+	}
+	request.Params = withRevision(request.Params)
+	request.Extra = &mcp.RequestExtra{Header: r.Header}
+	reply := make(chan []byte, 1)
+	if _, refused := s.begin(request.ID, reply); refused != nil {
+		s.end()
+		return refused
+	}
+	if !s.push(r.Context(), request) {
+		s.end()
+		return refuse(http.StatusServiceUnavailable, "the server is shutting down")
+	}
+	var answer []byte
+	select {
+	case answer = <-reply:
+	case <-s.done:
+		return refuse(http.StatusServiceUnavailable, "the server is shutting down")
+	case <-r.Context().Done():
+		s.end()
+		return refuse(http.StatusServiceUnavailable, "the client has left")
+	}
+	if s.negotiated(answer) {
+		w.Header().Set(headerSession, s.id)
+	} else {
+		s.end() // refused by the SDK, with its reasons in the answer
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(answer) // if it does not arrive the session ends by its idle limit
+	return nil
+}
+
+// call serves a request: its answer is a stream of its own, followed from the start.
+func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, request *jsonrpc.Request) *refusal {
+	stream, refused := s.begin(request.ID, nil)
+	if refused != nil {
+		return refused
+	}
+	f, err := s.fromStart(r.Context(), stream)
+	if err != nil {
+		s.abandon(request.ID, stream)
+		return h.unavailable(err)
+	}
+	if err := stream.attach(r.Context(), f, false); err != nil {
+		s.abandon(request.ID, stream)
+		return refuse(http.StatusConflict, err.Error())
+	}
+	r.Header.Set(headerStream, stream.key.Name)
+	request.Extra = &mcp.RequestExtra{Header: r.Header}
+	return h.follow(w, r, f, func() bool {
+		if s.push(context.Background(), request) {
+			return true
+		}
+		s.abandon(request.ID, stream)
+		return false
+	})
+}
+
+// fromStart makes a follower of a new stream, behind its priming event if it gets
+// one. Which of the two it is must not be seen by the follower: both are a cursor.
+func (s *session) fromStart(ctx context.Context, stream *Stream) (*follower, error) {
+	cursor := store.Cursor{Stream: stream.key}
+	var opening []byte
+	if s.primed() {
+		id, wire, err := stream.prime(ctx)
+		if err != nil {
+			return nil, err
+		}
+		cursor.ID, opening = id, wire
+	}
+	tail, err := s.h.store.After(ctx, cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := newFollower(stream, tail)
+	f.opening = opening
+	return f, nil
+}
+
+// unavailable answers when the store cannot take a new stream.
+func (h *Handler) unavailable(err error) *refusal {
+	h.cfg.Logger.Error("cannot open a stream", "error", err)
+	return refuse(http.StatusServiceUnavailable, "the event store cannot take another stream")
+}
+
+// follow answers 200 with an event stream and lets an attached follower run.
+// Begin, if any, is called once the link is ready; false lets the stream end.
+func (h *Handler) follow(w http.ResponseWriter, r *http.Request, f *follower, begin func() bool) *refusal {
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache, no-transform")
+	header.Set("X-Accel-Buffering", "no")
+	if !h.cfg.KeepConnections && r.ProtoMajor == 1 {
+		if k, err := h.hijack(w, r); err == nil {
+			f.start(k)
+			if begin != nil && !begin() {
+				f.cancel(errDrain)
+			}
+			go k.watch(f.gone)
+			go f.run()
+			return nil
+		}
+	}
+	f.start(h.httpSink(w, r))
+	if begin != nil && !begin() {
+		f.cancel(errDrain)
+	}
+	stop := context.AfterFunc(r.Context(), f.gone)
+	defer stop()
+	if !f.run() {
+		panic(http.ErrAbortHandler) // the body must not look complete
+	}
+	return nil
+}

@@ -1,0 +1,389 @@
+package refserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gapless-dev/gapless/refserver/store"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// standalone is the name of a session's GET stream; streams of requests are
+// numbered.
+const standalone = "get"
+
+// session is one MCP session. To the SDK it is a transport and its only connection;
+// it ends by EOF on Read, since ServerSession.Close would wait for handlers.
+type session struct {
+	h        *Handler
+	id       string
+	incoming chan jsonrpc.Message
+	done     chan struct{} // closed when the session has ended
+	idle     *time.Timer
+
+	mu       sync.Mutex
+	ended    bool
+	released bool   // the SDK is done with it
+	revision string // negotiated; empty until the initialise response
+	lastUsed time.Time
+	calls    map[jsonrpc.ID]*call // in flight
+	streams  map[string]*Stream   // open ones, and finished ones with a follower
+	lastName int
+}
+
+// call is a request in flight, and where its response goes.
+type call struct {
+	stream *Stream
+	reply  chan []byte // for initialize, which is answered with JSON; else nil
+}
+
+// The SDK sees a session as these two.
+var (
+	_ mcp.Transport  = (*session)(nil)
+	_ mcp.Connection = (*session)(nil)
+)
+
+// newSession connects a session to the SDK.
+func (h *Handler) newSession() (*session, *refusal) {
+	s := &session{
+		h:        h,
+		id:       h.cfg.Nonce(),
+		incoming: make(chan jsonrpc.Message),
+		done:     make(chan struct{}),
+		lastUsed: time.Now(),
+		calls:    make(map[jsonrpc.ID]*call),
+		streams:  make(map[string]*Stream),
+	}
+	s.idle = time.AfterFunc(h.cfg.Limits.Idle, s.expire)
+	if refused := h.add(s); refused != nil {
+		s.idle.Stop()
+		return nil, refused
+	}
+	if _, err := h.server.Connect(context.Background(), s, nil); err != nil {
+		_ = s.Close() // never fails
+		h.cfg.Logger.Error("the SDK refused a session", "error", err)
+		return nil, refuse(http.StatusInternalServerError, "cannot open a session")
+	}
+	return s, nil
+}
+
+// Connect implements [mcp.Transport].
+func (s *session) Connect(context.Context) (mcp.Connection, error) { return s, nil }
+
+// SessionID implements [mcp.Connection].
+func (s *session) SessionID() string { return s.id }
+
+// Read implements [mcp.Connection].
+func (s *session) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case m := <-s.incoming:
+		return m, nil
+	case <-s.done:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// push hands a message to the SDK and reports whether it took it.
+func (s *session) push(ctx context.Context, m jsonrpc.Message) bool {
+	select {
+	case s.incoming <- m:
+		return true
+	case <-s.done:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// Write implements [mcp.Connection]. It reports no error for a message that cannot
+// be placed: the SDK would take that for the end of the session.
+func (s *session) Write(ctx context.Context, m jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return err
+	}
+	switch m := m.(type) {
+	case *jsonrpc.Response:
+		s.respond(ctx, m, data)
+	case *jsonrpc.Request:
+		if !s.notify(ctx, data) && m.IsCall() {
+			// Nobody will ever see the request, so the caller is told at once.
+			unreachable := &jsonrpc.Response{ID: m.ID, Error: errors.New("no stream leads to the client")}
+			s.h.running.Go(func() { s.push(context.Background(), unreachable) })
+		}
+	}
+	return nil
+}
+
+// respond gives a response to the stream of its request.
+func (s *session) respond(ctx context.Context, m *jsonrpc.Response, data []byte) {
+	s.mu.Lock()
+	c := s.calls[m.ID]
+	delete(s.calls, m.ID)
+	s.mu.Unlock()
+	if c == nil {
+		s.h.cfg.Logger.Warn("response to a request that is not in flight")
+		return
+	}
+	if c.reply != nil {
+		c.reply <- data
+		return
+	}
+	c.stream.answer(ctx, frame(data))
+}
+
+// notify gives a notification or request to the stream of the request it was made
+// for, else to the standalone stream, and reports whether a stream took it.
+func (s *session) notify(ctx context.Context, data []byte) bool {
+	stream := StreamFrom(ctx)
+	if stream == nil || stream.session != s {
+		stream = s.stream(standalone)
+	}
+	if stream == nil {
+		return false // the client never opened a standalone stream: it has no cursor there
+	}
+	if err := stream.append(ctx, frame(data), false); err != nil {
+		s.h.cfg.Logger.Warn("message not sent", "error", err)
+		return false
+	}
+	return true
+}
+
+// Close implements [mcp.Connection]. The SDK calls it, perhaps more than once, when
+// nothing runs any more; what the store keeps of the session can go then.
+func (s *session) Close() error {
+	s.end()
+	s.mu.Lock()
+	first := !s.released
+	s.released = true
+	streams := slices.Collect(maps.Values(s.streams))
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	for _, stream := range streams {
+		stream.finish()
+		s.forget(stream)
+	}
+	go s.release()
+	return nil
+}
+
+func (s *session) release() {
+	defer s.h.running.Done()
+	if f, ok := s.h.store.(store.Forgetter); ok {
+		f.Forget(s.id)
+	}
+}
+
+// end ends the session: its id is unknown from now on, the SDK reads EOF, and the
+// connections of its streams come to a clean end.
+func (s *session) end() {
+	s.h.drop(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return
+	}
+	s.ended = true
+	close(s.done)
+	s.idle.Stop()
+	for _, stream := range s.streams {
+		stream.stop(errSessionEnded)
+	}
+}
+
+// touch notes that the client used the session.
+func (s *session) touch() {
+	s.mu.Lock()
+	s.lastUsed = time.Now()
+	s.mu.Unlock()
+}
+
+// expire ends the session if it was not used for the idle limit.
+func (s *session) expire() {
+	s.mu.Lock()
+	busy := len(s.calls) > 0
+	for _, stream := range s.streams {
+		busy = busy || stream.attached()
+	}
+	if busy {
+		s.lastUsed = time.Now()
+	}
+	left := s.h.cfg.Limits.Idle - time.Since(s.lastUsed)
+	if left > 0 && !s.ended {
+		s.idle.Reset(left)
+	}
+	s.mu.Unlock()
+	if left <= 0 {
+		s.end()
+	}
+}
+
+// begin makes the stream of a request, and registers the request as in flight.
+func (s *session) begin(id jsonrpc.ID, reply chan []byte) (*Stream, *refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		return nil, &refusal{status: http.StatusNotFound, code: -32001, text: "session not found"}
+	case s.calls[id] != nil:
+		// The SDK would answer nothing at all, and the map would send the first response
+		// to the second stream.
+		return nil, &refusal{http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "a request with this id is in flight"}
+	case len(s.calls) >= s.h.cfg.Limits.Calls:
+		return nil, refuse(http.StatusTooManyRequests, "too many requests in flight")
+	}
+	c := &call{reply: reply}
+	if reply == nil {
+		s.lastName++
+		c.stream = s.open(strconv.Itoa(s.lastName))
+		s.h.metrics.opened[kindPost].Inc()
+	}
+	s.calls[id] = c
+	return c.stream, nil
+}
+
+// open makes a stream under a name. s.mu is held.
+func (s *session) open(name string) *Stream {
+	stream := newStream(s, name)
+	s.streams[name] = stream
+	s.h.metrics.streams[kindOf(name)][stateDetached].Inc()
+	return stream
+}
+
+// abandon takes back a request that the SDK never saw.
+func (s *session) abandon(id jsonrpc.ID, stream *Stream) {
+	s.mu.Lock()
+	delete(s.calls, id)
+	s.mu.Unlock()
+	if stream != nil {
+		stream.finish()
+		s.forget(stream)
+	}
+}
+
+// stream returns an open stream, nil if there is none of this name.
+func (s *session) stream(name string) *Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.streams[name]
+}
+
+// revive returns the stream a cursor leads to. A finished stream is only kept in the
+// store; it gets an object again for as long as somebody follows it.
+func (s *session) revive(name string) *Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stream := s.streams[name]; stream != nil {
+		return stream
+	}
+	if s.ended {
+		return nil
+	}
+	stream := s.open(name)
+	stream.finished = true
+	return stream
+}
+
+// standaloneStream returns the session's GET stream, opening it if need be.
+func (s *session) standaloneStream() *Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil
+	}
+	if stream := s.streams[standalone]; stream != nil {
+		return stream
+	}
+	s.h.metrics.opened[kindGet].Inc()
+	return s.open(standalone)
+}
+
+// fromEnd makes a follower at the end of the standalone stream. A priming event
+// marks the end; without one it is the last event there was.
+func (s *session) fromEnd(ctx context.Context, stream *Stream) (*follower, error) {
+	stream.mu.Lock()
+	last := stream.lastID
+	stream.mu.Unlock()
+	if last == "" || s.primed() {
+		return s.fromStart(ctx, stream)
+	}
+	tail, err := s.h.store.After(ctx, store.Cursor{Stream: stream.key, ID: last})
+	if err != nil {
+		return nil, err
+	}
+	return newFollower(stream, tail), nil
+}
+
+// forget lets go of a finished stream that nobody follows.
+func (s *session) forget(stream *Stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[stream.key.Name] == stream && stream.idle() {
+		delete(s.streams, stream.key.Name)
+		s.h.metrics.streams[stream.kind()][stateDetached].Dec()
+	}
+}
+
+// primed tells whether streams begin with a priming event.
+func (s *session) primed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.h.resumable() && s.revision >= revisionPrimed
+}
+
+// ready tells whether the session was initialised; its id is unknown to anybody
+// before that.
+func (s *session) ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revision != ""
+}
+
+// negotiated notes the revision that the SDK agreed on, from its response to
+// initialize, and reports whether there is one.
+func (s *session) negotiated(response []byte) bool {
+	var m struct {
+		Result struct {
+			ProtocolVersion string `json:"protocolVersion"`
+		} `json:"result"`
+	}
+	if json.Unmarshal(response, &m) != nil || !supported(m.Result.ProtocolVersion) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision = m.Result.ProtocolVersion
+	return true
+}
+
+// withRevision returns the parameters of initialize, asking the SDK for a revision
+// that this transport serves when the client asked for another.
+func withRevision(params json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(params, &fields) != nil {
+		return params // the SDK has the words for what is wrong
+	}
+	var asked string
+	if json.Unmarshal(fields["protocolVersion"], &asked) != nil || supported(asked) {
+		return params
+	}
+	fields["protocolVersion"] = json.RawMessage(`"` + revisionPrimed + `"`)
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return params
+	}
+	return bytes.TrimSpace(out)
+}

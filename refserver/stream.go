@@ -1,0 +1,230 @@
+package refserver
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gapless-dev/gapless/refserver/store"
+)
+
+// Why a follower was told to stop.
+var (
+	errSessionEnded = errors.New("the session has ended")
+	errReplaced     = errors.New("another connection took the stream over")
+	errClientGone   = errors.New("the client has left")
+	errCut          = errors.New("the server is closing")
+	errDrain        = errors.New("nothing follows what is stored")
+)
+
+// errConflict is returned to a resume of an attached stream under [Refuse].
+var errConflict = errors.New("the stream has a connection")
+
+// Stream is one logical event stream: the answer to a request, or the standalone
+// stream of a session. It outlives its connections.
+type Stream struct {
+	session *session
+	key     store.Stream
+
+	// appended counts events given to the store, written those that were read from it
+	// and written out, in the same count; the difference is how far the client lags.
+	appended, written atomic.Int64
+	connected         atomic.Bool
+	room              chan struct{} // a token after each write and each detaching
+
+	mu       sync.Mutex
+	follower *follower // nil while nobody is connected
+	finished bool      // the response was given to the stream
+	// unstored: the end of the stream is not in the store (a planted defect), so
+	// followers must not wait for it.
+	unstored bool
+	lastID   string // id of the last event, for a standalone stream opened again
+	// answered is told when the response was given to the stream.
+	answered func()
+}
+
+func newStream(s *session, name string) *Stream {
+	return &Stream{
+		session: s,
+		key:     store.Stream{Session: s.id, Name: name},
+		room:    make(chan struct{}, 1),
+	}
+}
+
+// Send appends one JSON-RPC message, ready-made, to the stream. It fails once the
+// response was sent, and when the store fails.
+func (s *Stream) Send(ctx context.Context, message []byte) error {
+	return s.append(ctx, frame(message), false)
+}
+
+// OnAnswer has f called, once, when the response was given to the stream.
+func (s *Stream) OnAnswer(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered = f
+}
+
+// append puts a framed message into the log. The frame is not kept.
+func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
+	h := s.session.h
+	if h.cfg.Defect.Swallow(s.attached(), last) {
+		if last {
+			s.endUnstored()
+		}
+		return nil
+	}
+	id, err := h.store.Append(ctx, s.key, store.Event{Frame: frame, Last: last})
+	if err != nil {
+		if !errors.Is(err, store.ErrEnded) {
+			h.metrics.storeErrors.Inc()
+		}
+		return err
+	}
+	s.appended.Add(1)
+	if s.key.Name == standalone {
+		s.mu.Lock()
+		s.lastID = id
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// answer puts the response into the log, which ends it.
+func (s *Stream) answer(ctx context.Context, frame []byte) {
+	err := s.append(ctx, frame, true)
+	if err != nil {
+		s.session.h.cfg.Logger.Error("response not stored", "error", err)
+		s.endUnstored()
+	}
+	s.mu.Lock()
+	tell := s.answered
+	s.answered = nil
+	s.mu.Unlock()
+	if tell != nil && err == nil {
+		tell()
+	}
+	s.session.h.cfg.OnEvent(Event{Kind: Answered})
+	s.finish()
+	s.session.forget(s)
+}
+
+// finish notes that nothing will be appended any more.
+func (s *Stream) finish() {
+	s.mu.Lock()
+	s.finished = true
+	s.mu.Unlock()
+}
+
+// endUnstored ends a stream whose end is not in the store.
+func (s *Stream) endUnstored() {
+	s.mu.Lock()
+	s.finished, s.unstored = true, true
+	f := s.follower
+	s.mu.Unlock()
+	if f != nil {
+		f.stop(errDrain)
+	}
+}
+
+// prime appends the priming event and returns it as it goes on the wire.
+func (s *Stream) prime(ctx context.Context) (id string, wire []byte, err error) {
+	var event store.Event
+	if ms := s.session.h.cfg.Retry / time.Millisecond; ms > 0 {
+		event.Frame = strconv.AppendInt([]byte("retry: "), int64(ms), 10)
+		event.Frame = append(event.Frame, '\n')
+	}
+	event.Frame = append(event.Frame, "data: \n\n"...)
+	id, err = s.session.h.store.Append(ctx, s.key, event)
+	if err != nil {
+		return "", nil, err
+	}
+	s.session.h.metrics.wrote(pathPriming, 1, len(event.Frame)+len(id))
+	return id, store.AppendFrame(nil, id, event), nil
+}
+
+// attach makes f the follower of the stream. If there is another, f waits until
+// it has left, or fails with errConflict when it may not be replaced.
+func (s *Stream) attach(ctx context.Context, f *follower, replace bool) error {
+	for {
+		s.mu.Lock()
+		old := s.follower
+		if old == nil {
+			s.follower = f
+			s.written.Store(s.appended.Load())
+			s.connected.Store(true)
+			if s.unstored {
+				f.stop(errDrain)
+			}
+			s.mu.Unlock()
+			s.session.h.metrics.move(s.kind(), stateDetached, stateLive)
+			return nil
+		}
+		s.mu.Unlock()
+		if !replace {
+			return errConflict
+		}
+		old.stop(errReplaced)
+		select {
+		case <-old.left:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// detach is the last thing a follower does.
+func (s *Stream) detach(f *follower) {
+	s.mu.Lock()
+	s.follower = nil
+	s.connected.Store(false)
+	s.mu.Unlock()
+	s.session.h.metrics.move(s.kind(), stateLive, stateDetached)
+	close(f.left)
+	s.signalRoom()
+	s.session.forget(s)
+}
+
+func (s *Stream) kind() kind { return kindOf(s.key.Name) }
+
+// attached reports whether a connection follows the stream.
+func (s *Stream) attached() bool { return s.connected.Load() }
+
+// idle reports whether the stream is finished and nobody follows it.
+func (s *Stream) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.finished && s.follower == nil
+}
+
+func (s *Stream) stop(cause error) {
+	s.mu.Lock()
+	f := s.follower
+	s.mu.Unlock()
+	if f != nil {
+		f.stop(cause)
+	}
+}
+
+// waitRoom waits while a connected client lags by limit events or more. It is what
+// blocking on a socket is to an ordinary handler: nobody but the one that emits
+// faster than its client reads has to wait, and without a client it never waits.
+func (s *Stream) waitRoom(ctx context.Context, limit int64) error {
+	for s.connected.Load() && s.appended.Load()-s.written.Load() >= limit {
+		select {
+		case <-s.room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return ctx.Err()
+}
+
+func (s *Stream) signalRoom() {
+	select {
+	case s.room <- struct{}{}:
+	default:
+	}
+}
