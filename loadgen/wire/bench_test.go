@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -70,6 +71,7 @@ func BenchmarkBurst(b *testing.B) {
 			var ev Event
 			var m Message
 			b.ReportAllocs()
+			begin := cpu(b)
 			for b.Loop() {
 				if err := r.Next(&ev); err != nil {
 					b.Fatal(err)
@@ -79,7 +81,7 @@ func BenchmarkBurst(b *testing.B) {
 					Hash(ev.Data, &m)
 				}
 			}
-			b.ReportMetric(float64(len(block(1, bb.each))), "bytes/event")
+			b.ReportMetric((cpu(b)-begin)/float64(b.N), "cpu-ns/event")
 		})
 	}
 }
@@ -105,7 +107,7 @@ func BenchmarkBurstTCP(b *testing.B) {
 	var ev Event
 	var m Message
 	b.ReportAllocs()
-	reads := r.Reads()
+	reads, begin := r.Reads(), cpu(b)
 	for b.Loop() {
 		if err := r.Next(&ev); err != nil {
 			b.Fatal(err)
@@ -113,6 +115,7 @@ func BenchmarkBurstTCP(b *testing.B) {
 		Scan(ev.Data, &m)
 		Hash(ev.Data, &m)
 	}
+	b.ReportMetric((cpu(b)-begin)/float64(b.N), "cpu-ns/event")
 	b.ReportMetric(float64(b.N)/float64(r.Reads()-reads), "events/read")
 }
 
@@ -121,9 +124,11 @@ func BenchmarkScan(b *testing.B) {
 	data := []byte(progress)
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
+	begin := cpu(b)
 	for b.Loop() {
 		Scan(data, &m)
 	}
+	b.ReportMetric((cpu(b)-begin)/float64(b.N), "cpu-ns/event")
 }
 
 func BenchmarkHashLoose(b *testing.B) {
@@ -149,7 +154,7 @@ func BenchmarkIdleStream(b *testing.B) {
 			pairs[i], servers[i] = NewConn(client, Limits{}), server
 			links = append(links, client, server)
 		}
-		before := resident(b)
+		before, stacksBefore := resident(b), stacks()
 		got := make(chan bool)
 		for _, c := range pairs {
 			go idle(c, got)
@@ -162,6 +167,7 @@ func BenchmarkIdleStream(b *testing.B) {
 			<-got
 		}
 		b.ReportMetric((resident(b)-before)/streams, "RSS-bytes/stream")
+		b.ReportMetric((stacks()-stacksBefore)/streams, "stack-bytes/stream")
 		for _, l := range links {
 			l.Close()
 		}
@@ -197,4 +203,20 @@ func resident(tb testing.TB) float64 {
 		tb.Fatal(err)
 	}
 	return float64(pages * os.Getpagesize())
+}
+
+func stacks() float64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.StackInuse)
+}
+
+// cpu returns the time that the process has used so far, in nanoseconds: wall time says little
+// on a machine that is shared.
+func cpu(tb testing.TB) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return float64(u.Utime.Nano() + u.Stime.Nano())
 }

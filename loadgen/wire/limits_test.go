@@ -19,10 +19,10 @@ func (e *endless) Read(dst []byte) (int, error) {
 		e.head = e.head[n:]
 		return n, nil
 	}
-	for i := range dst {
-		dst[i] = e.text[(e.given+i)%len(e.text)]
+	for n := 0; n < len(dst); {
+		k := copy(dst[n:], e.text[e.given%len(e.text):])
+		n, e.given = n+k, e.given+k
 	}
-	e.given += len(dst)
 	return len(dst), nil
 }
 
