@@ -73,6 +73,7 @@ func (l *Link) marked(m scan.Mark) bool {
 	switch m {
 	case scan.HeadDone:
 		head := l.scan.Head()
+		l.now.missed = head.Missed
 		l.reframe = head.SSE && head.Framing == scan.FramingChunked && l.ex.Victim.wantsLegalEnd()
 		l.settle(headDone)
 	case scan.EventStart:
@@ -124,7 +125,7 @@ func (l *Link) eventEnded() bool {
 	if l.ask(eventEnd) {
 		return true
 	}
-	l.answered = l.answered || ev.Response
+	l.now.answered = l.now.answered || ev.Response
 	l.settle(eventEnd)
 	if l.scan.Done() {
 		l.bodyEnded(scan.BodyEnd)
@@ -169,23 +170,20 @@ func (l *Link) release() {
 	l.held = l.held[:0]
 }
 
+// view is what the faults are asked about. What stays the same during an exchange is
+// set by Begin, what the head says by marked.
 func (l *Link) view(m moment) *view {
-	l.now = view{
-		moment: m, resume: l.ex.Resume, missed: -1, event: l.scan.Event(),
-		delivered: l.ex.Delivered + l.messages, expected: l.ex.Expected, base: l.ex.Delivered,
-		answered: l.answered,
-	}
-	if m != firstByte {
-		l.now.missed = l.scan.Head().Missed
-	}
-	return &l.now
+	v := &l.now
+	v.moment = m
+	v.event = l.scan.Event()
+	v.delivered = l.ex.Delivered + l.messages
+	return v
 }
 
 // ask lets the faults decide and cuts the link if one of them strikes.
 func (l *Link) ask(m moment) bool {
 	v := l.view(m)
-	framing := l.scan.Head().Framing
-	d, ok := l.ex.Victim.decide(v, canEnd{framing == scan.FramingChunked && l.reframe || framing == scan.FramingClose})
+	d, ok := l.ex.Victim.decide(v, l.reframe || l.scan.Head().Framing == scan.FramingClose)
 	if !ok {
 		return false
 	}

@@ -68,8 +68,7 @@ type Link struct {
 	begun   bool
 	holding bool
 	reframe bool
-	// answered and messages count what was delivered in this exchange.
-	answered bool
+	// messages counts those delivered in this exchange.
 	messages int
 
 	scan scan.Scanner
@@ -122,12 +121,12 @@ func (l *Link) Begin(ex Exchange) {
 		return
 	}
 	l.ex = ex
-	l.begun, l.holding, l.reframe, l.answered, l.messages = false, false, false, false, 0
-	l.watching = false
+	l.begun, l.holding, l.reframe, l.watching, l.messages = false, false, false, false, 0
 	if ex.Victim.Left() == 0 {
 		return
 	}
 	l.scan.Reset()
+	l.now = view{resume: ex.Resume, missed: -1, expected: ex.Expected, base: ex.Delivered}
 	l.watching = !ex.Victim.over(l.view(firstByte))
 }
 

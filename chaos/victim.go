@@ -38,15 +38,16 @@ type decision struct {
 }
 
 // decide asks every fault that is left. The earliest position wins, and at the same
-// position the one planned first.
-func (v *Victim) decide(now *view, framing canEnd) (decision, bool) {
+// position the one planned first. legalEnd says whether the body can be ended legally
+// at any byte.
+func (v *Victim) decide(now *view, legalEnd bool) (decision, bool) {
 	var d decision
 	if now.answered {
 		return d, false
 	}
 	for i := range v.faults {
 		f := &v.faults[i]
-		if f.struck || kinds[f.Kind].end.Legal && !framing.legal {
+		if f.struck || kinds[f.Kind].end.Legal && !legalEnd {
 			continue
 		}
 		at, ok := places[f.Place].strikes(now, &f.Planned)
@@ -56,9 +57,6 @@ func (v *Victim) decide(now *view, framing canEnd) (decision, bool) {
 	}
 	return d, d.fault != nil
 }
-
-// canEnd says whether the body can be ended legally at any byte.
-type canEnd struct{ legal bool }
 
 // holds tells whether any fault that is left needs the event that begins held back.
 func (v *Victim) holds(now *view) bool {

@@ -106,10 +106,43 @@ func (b *blocks) step(p []byte) (int, Mark) {
 			b.begin()
 			return i, EventStart
 		default:
-			b.part, b.nameLen, b.field = lineName, 0, fieldOther
+			n := b.wholeLine(p[i:])
+			if n == 0 {
+				b.part, b.nameLen, b.field = lineName, 0, fieldOther
+			}
+			i += n
 		}
 	}
 	return len(p), None
+}
+
+// wholeLine is a shortcut for a data or id line that lies in p up to its LF: it
+// consumes it, or nothing where the bytes have to be looked at one by one.
+func (b *blocks) wholeLine(p []byte) int {
+	name := 0
+	switch {
+	case b.bom != bomPast:
+		return 0
+	case len(p) > 5 && string(p[:5]) == "data:":
+		name = 4
+	case len(p) > 3 && string(p[:3]) == "id:":
+		name = 2
+	default:
+		return 0
+	}
+	if len(p) > window {
+		p = p[:window]
+	}
+	end := bytes.IndexByte(p, '\n')
+	if end < 0 || bytes.IndexByte(p[:end], '\r') >= 0 {
+		return 0
+	}
+	b.nameLen = uint8(copy(b.name[:], p[:name]))
+	b.named()
+	b.part = lineSpace
+	b.value(p[name+1 : end])
+	b.endLine('\n')
+	return end + 1
 }
 
 func (b *blocks) begin() {

@@ -27,6 +27,9 @@ const (
 	keyMethod
 )
 
+// usual is how nearly every notification begins: a shortcut past its first keys.
+const usual = `{"jsonrpc":"2.0","method":`
+
 // textWindow bounds one search for the end of a string, so that text full of
 // escapes is not searched over and over.
 const textWindow = 256
@@ -35,6 +38,10 @@ const textWindow = 256
 func (r *rpc) response() bool { return r.keys == keyID|keyAnswer }
 
 func (r *rpc) feed(p []byte) {
+	if r.depth == 0 && !r.settled && len(p) >= len(usual) && string(p[:len(usual)]) == usual {
+		r.keys, r.settled = keyMethod, true
+		return
+	}
 	for i := 0; i < len(p) && !r.settled; {
 		if r.inText {
 			i += r.text(p[i:])
@@ -69,29 +76,47 @@ func (r *rpc) text(p []byte) int {
 		r.escaped = false
 		return 1
 	}
-	if len(p) > textWindow {
-		p = p[:textWindow]
-	}
-	n, closed := len(p), false
-	if i := bytes.IndexByte(p, '"'); i >= 0 {
-		n, closed = i, true
-	}
-	if i := bytes.IndexByte(p[:n], '\\'); i >= 0 {
-		r.escaped = true
-		r.length = uint8(len(r.name)) + 1
-		return i + 1
-	}
+	n := textEnd(p)
 	if r.isKey {
 		r.spell(p[:n])
 	}
-	if !closed {
+	if n == len(p) {
 		return n
 	}
-	r.inText = false
-	if r.isKey {
-		r.keyDone()
+	if p[n] == '\\' {
+		r.escaped = true
+		r.length = uint8(len(r.name)) + 1
+	} else {
+		r.inText = false
+		if r.isKey {
+			r.keyDone()
+		}
 	}
 	return n + 1
+}
+
+// textEnd returns the index of the first quote or backslash of p, or its length. Most
+// strings that matter are shorter than a search is worth.
+func textEnd(p []byte) int {
+	for i, c := range p[:min(len(p), 16)] {
+		if c == '"' || c == '\\' {
+			return i
+		}
+	}
+	for n := min(len(p), 16); n < len(p); n += textWindow {
+		w := p[n:min(len(p), n+textWindow)]
+		i := bytes.IndexByte(w, '"')
+		if i < 0 {
+			i = len(w)
+		}
+		if j := bytes.IndexByte(w[:i], '\\'); j >= 0 {
+			i = j
+		}
+		if i < len(w) {
+			return n + i
+		}
+	}
+	return len(p)
 }
 
 func (r *rpc) spell(p []byte) {
