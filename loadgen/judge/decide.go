@@ -32,7 +32,7 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	add(t.RecordsDropped > 0, "%s dropped from the history", plural(t.RecordsDropped, "record was", "records were"))
 	add(!t.Trailer, "the history has no trailer")
 	add(sp.open > 0, "%s never closed", plural(sp.open, "stream was", "streams were"))
-	add(sp.unsettled > 0, "%s no outcome in the history", plural(sp.unsettled, "stream has", "streams have"))
+	add(sp.unsettled > 0, "%s not exactly one outcome in the history", plural(sp.unsettled, "stream has", "streams have"))
 	add(sp.blind > 0, "%s no usable entry in the ledger", plural(sp.blind, "call has", "calls have"))
 	add(sp.countless > 0, "nothing tells how many messages %s due", plural(sp.countless, "call had", "calls had"))
 	add(t.LedgerDropped > 0, "the ledger had no room for %s", plural(t.LedgerDropped, "call", "calls"))
@@ -81,8 +81,7 @@ func (j *Judge) whyGenerator(v *Verdict, t Tail, add func(bool, string, ...any))
 	st := &v.Streams
 	add(t.Touched > 0, "the generator was saturated: %s touched", plural(t.Touched, "stream was", "streams were"))
 	add(t.Saturated && t.Touched == 0 && j.special.tooLate > 0, "the generator was saturated while streams were too late")
-	add(t.StartDelayP99 >= startDelayLimit, "the generator was late: p99 of the start delay is %s", t.StartDelayP99)
-	add(t.Stopped, "the run was stopped before its end")
+	add(t.StartDelayP99 >= startDelayLimit && j.special.tooLate > 0, "the generator was late (p99 of the start delay %s) while streams were too late", t.StartDelayP99)
 	add(st.Undecided > 0, "%s undecided", plural(st.Undecided, "stream is", "streams are"))
 	missing := st.Planned - st.Opened - st.DroppedArrivals
 	add(missing > 0, "%s planned but never opened", plural(missing, "stream was", "streams were"))

@@ -43,9 +43,15 @@ type finding struct {
 	what        string
 	mark        string // "" means the name of the invariant
 	pending     bool   // counts only if the generator has an alibi
-	after       uint16 // strike before it; 0 means the last one
+	after       int32  // strike before it, as its index+1, or one of:
 	quiet       bool   // the timeline needs no mark: another finding gives it
 }
+
+// Values of finding.after.
+const (
+	afterLast = 0  // the last strike, if any
+	afterNone = -1 // none
+)
 
 // findMessage finds one message wrong.
 func (s *Stream) findMessage(inv ident, seq int64, what string) {
@@ -54,6 +60,9 @@ func (s *Stream) findMessage(inv ident, seq int64, what string) {
 
 // find notes that a promise was broken.
 func (s *Stream) find(inv ident, f finding) {
+	if s.judge.roles[inv] == NotApplicable {
+		return
+	}
 	def := &s.judge.table[inv]
 	count := max(1, f.count)
 	if f.pending {
@@ -80,8 +89,8 @@ func (s *Stream) find(inv ident, f finding) {
 			return
 		}
 	}
-	if f.after == 0 {
-		f.after = s.faults.last
+	if f.after == afterLast {
+		f.after = int32(s.faults.last)
 	}
 	e := Evidence{Invariant: def.name, Session: s.session, Stream: s.stream, Control: s.kind == history.StreamControl,
 		Count: count, What: f.what, At: s.lastAt, Link: s.ex.link, Cursor: s.cursor, After: s.faults.name(f.after),

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -71,7 +72,7 @@ func (j *Judge) invariants(v *Verdict, convict bool) []Invariant {
 		def, n := &j.table[i], &j.tally[i]
 		inv := &out[i]
 		*inv = Invariant{Name: def.name, Claim: def.claim, Source: def.source, Level: def.level.String(),
-			Role: j.roles[i].String(), Decides: def.level.decides(j.setup.Strict), Checked: n.checked, Violations: n.violated}
+			Role: j.roles[i].String(), Decides: def.level.decides(j.setup.Strict), Checked: n.checked, Violations: n.violated, Streams: j.hit[i][0]}
 		for _, e := range j.evidence[i] {
 			if convict || !e.pending {
 				inv.Evidence = append(inv.Evidence, e)
@@ -93,6 +94,9 @@ func (j *Judge) invariants(v *Verdict, convict bool) []Invariant {
 			inv.Reason = "too few calls were cut after a committed id and settled"
 		default:
 			word = Holds
+			if ident(i) == uniqueIDs && v.Coverage.IDsKept < v.Coverage.IDs {
+				inv.Reason = fmt.Sprintf("across streams the first %s of %s ids were compared", thousands(v.Coverage.IDsKept), thousands(v.Coverage.IDs))
+			}
 		}
 		inv.Verdict = word.String()
 		if inv.State == "" {

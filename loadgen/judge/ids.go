@@ -134,4 +134,5 @@ func (s *Stream) claimIDs(t *idTable) {
 			s.find(uniqueIDs, finding{what: "another stream of the session used the id too"})
 		}
 	}
+	s.lines.markLast(s.now.mark)
 }

@@ -19,7 +19,7 @@ func executedOnceInvariant() invariant {
 			if l == nil || !l.done || !l.known {
 				return
 			}
-			if l.call.Executions > 0 || s.responses > 0 {
+			if (l.call.Executions > 0 || s.responses > 0) && (s.fate != fateTooLate || !l.call.Cancelled) {
 				s.check(executedOnce, 1)
 			}
 			switch {

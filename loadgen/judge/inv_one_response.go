@@ -18,7 +18,9 @@ func oneResponseInvariant() invariant {
 			if !s.fate.judged() {
 				return
 			}
-			s.check(oneResponse, 1)
+			if s.fate != fateTooLate {
+				s.check(oneResponse, 1)
+			}
 			if s.responses == 0 {
 				s.find(oneResponse, finding{what: s.missingResponse(), mark: "one-response: no response came",
 					pending: s.fate == fateTooLate})

@@ -15,9 +15,8 @@ func resumeProgressInvariant() invariant {
 			return Watched, "" // a polling server may close links by itself
 		},
 		event: func(s *Stream, _ *history.Record) {
-			if s.ex.resume && !s.ex.caughtOn && !s.now.before {
-				s.ex.caughtOn = true
-				s.resumes.ledOn = true
+			if s.ex.resume && !s.ex.ledOn && !s.now.before {
+				s.ex.ledOn = true
 				s.check(resumeProgress, 1)
 			}
 		},
@@ -47,7 +46,9 @@ func settleResumeProgress(s *Stream) {
 		s.find(resumeProgress, finding{what: "the stream ended before its first committed id, without a fault of ours"})
 	case (s.fate == fateFailed || s.fate == fateTooLate) && s.end.lastResume && !s.end.conflictLong &&
 		s.outcome != history.OutcomeCompleted:
-		s.check(resumeProgress, 1)
+		if s.fate != fateTooLate {
+			s.check(resumeProgress, 1)
+		}
 		s.find(resumeProgress, finding{what: "the last resume led to nothing: " + endName(s.end.last),
 			mark: "resume-progress: " + endName(s.end.last), pending: s.fate == fateTooLate})
 	}

@@ -20,6 +20,7 @@ type Judge struct {
 
 	mu         sync.Mutex
 	tally      [invariantCount]tally
+	hit        [invariantCount][2]int64 // streams with violations, and with pending ones alone
 	messages   Messages
 	responses  Responses
 	streams    Streams
@@ -129,6 +130,11 @@ func (j *Judge) merge(s *Stream) {
 		j.tally[i].checked += s.tally[i].checked
 		j.tally[i].violated += s.tally[i].violated
 		j.tally[i].pending += s.tally[i].pending
+		if s.tally[i].violated > 0 {
+			j.hit[i][0]++
+		} else if s.tally[i].pending > 0 {
+			j.hit[i][1]++
+		}
 	}
 	j.coverage.IDs += int64(len(s.ids)) + s.idsOver
 	j.coverage.IDsCompared += int64(len(s.ids))
@@ -151,7 +157,7 @@ func (j *Judge) merge(s *Stream) {
 
 func (j *Judge) mergeSpecial(s *Stream) {
 	sp := &j.special
-	if !s.settled {
+	if !s.settled || s.resettled {
 		sp.unsettled++
 	}
 	if s.blind() {
@@ -296,7 +302,9 @@ func (j *Judge) settleTooLate(convict bool) {
 	j.responses.Missing += n
 	for i := range j.tally {
 		j.tally[i].violated += j.tally[i].pending
+		j.tally[i].checked += j.tally[i].pending
 		j.tally[i].pending = 0
+		j.hit[i][0] += j.hit[i][1]
 	}
 	j.damaged.join(&j.doubtful)
 }

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen/history"
@@ -32,12 +33,12 @@ type Stream struct {
 	errors       uint32
 	lastProgress float64
 	progressed   bool
-	progressOn   uint16 // attempt of the last first delivery with a progress value
 	lastAt       time.Duration
 	lastEventAt  time.Duration
 
 	outcome   history.Outcome
 	settled   bool
+	resettled bool // more than once
 	settledAt time.Duration
 	closed    bool
 	fate      fate
@@ -53,13 +54,13 @@ type Stream struct {
 	evidence []Evidence
 	order    []Inversion
 	lines    timeline
-	gapAfter uint16 // strike before the first hole, as lines and evidence name it
-	gapOpen  bool
-	bad      bool // a deciding invariant is violated
-	doubtful bool // a finding waits for the generator's alibi
+	gapAfter int32 // what finding.after says of the oldest open hole
+	bad      bool  // a deciding invariant is violated
+	doubtful bool  // a finding waits for the generator's alibi
 }
 
-// A tally counts what an invariant looked at and what it found wrong.
+// A tally counts what an invariant looked at and what it found wrong. What is pending
+// was neither looked at nor found wrong until the generator has shown its alibi.
 type tally struct{ checked, violated, pending int64 }
 
 // An exchange is the state of one HTTP exchange.
@@ -69,7 +70,7 @@ type exchange struct {
 	injected  bool // a cut fired on it
 	responded bool
 	illegal   bool
-	caughtOn  bool // an event came
+	ledOn     bool // an event came
 	status    int32
 	body      history.Body
 	missed    int32
@@ -91,8 +92,13 @@ type moment struct {
 	mark     string
 }
 
-// Observe folds one record. It does not keep r.
+// Observe folds one record. It does not keep r. A record of another stream is a
+// mistake of the caller, and panics.
 func (s *Stream) Observe(r *history.Record) {
+	if r.Stream != s.stream || r.Session != s.session {
+		panic(fmt.Sprintf("judge: a record of stream %d, session %d reached stream %d, session %d",
+			r.Stream, r.Session, s.stream, s.session))
+	}
 	s.lastAt = max(s.lastAt, r.At)
 	if r.Kind == history.KindEvent {
 		s.observeEvent(r)
@@ -107,6 +113,7 @@ func (s *Stream) Observe(r *history.Record) {
 	case history.KindInjection:
 		s.inject(r)
 	case history.KindSettled:
+		s.resettled = s.settled
 		s.outcome, s.settled, s.settledAt = r.Outcome, true, r.At
 		s.fate, s.end = s.decideFate()
 	case history.KindLedgerMessage, history.KindLedgerCall:
@@ -188,8 +195,14 @@ func (s *Stream) number(e *history.Event) {
 			s.msgs.Misordered++
 		}
 	}
-	if n.jumped > 0 && !s.gapOpen {
-		s.gapOpen, s.gapAfter = true, s.faults.last
+	switch {
+	case n.jumped > 0 && s.gapAfter == afterLast:
+		s.gapAfter = int32(s.faults.last)
+		if s.gapAfter == 0 {
+			s.gapAfter = afterNone
+		}
+	case s.acct.prefix == s.acct.highest:
+		s.gapAfter = afterLast // every hole was filled
 	}
 }
 
@@ -201,7 +214,7 @@ func (s *Stream) after(r *history.Record) {
 		if !s.progressed || e.Progress > s.lastProgress {
 			s.lastProgress = e.Progress
 		}
-		s.progressed, s.progressOn = true, r.Attempt
+		s.progressed = true
 	}
 }
 
@@ -254,7 +267,7 @@ func (s *Stream) inject(r *history.Record) {
 func (s *Stream) ended(r *history.Record) {
 	s.end.last, s.end.lastInjected, s.end.lastStatus = r.End, s.ex.injected, s.ex.status
 	s.end.lastResume = s.ex.resume
-	if s.ex.status >= 200 && s.ex.status < 300 || s.ex.injected {
+	if r.End != history.EndStatus && r.End != history.EndUnreachable {
 		s.end.linkEndedAt = r.At
 		s.end.linkEnded = true
 	}

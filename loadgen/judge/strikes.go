@@ -70,9 +70,9 @@ func (f *strikes) resumed() {
 	}
 }
 
-// name returns "kind@place" of the strike with index i-1, "" for 0.
-func (f *strikes) name(i uint16) string {
-	if i == 0 {
+// name returns "kind@place" of the strike with index i-1, "" below that.
+func (f *strikes) name(i int32) string {
+	if i <= 0 {
 		return ""
 	}
 	k := &f.kinds[i-1]
@@ -83,7 +83,6 @@ func (f *strikes) name(i uint16) string {
 type resumeCounts struct {
 	attempted, succeeded, refused, conflicts int64
 	replayed, doubleCuts, cutsInReplay       int64
-	ledOn                                    bool
 	status                                   statusCounts
 }
 

@@ -34,8 +34,6 @@ type Tail struct {
 	StartDelayP99 time.Duration
 	Saturated     bool
 	Touched       int64
-	// Stopped tells that the run was stopped before its planned end.
-	Stopped bool
 }
 
 // startDelayLimit is the start delay from which on the generator has no alibi.
@@ -107,5 +105,7 @@ type Invariant struct {
 	Decides    bool
 	Checked    int64
 	Violations int64
-	Evidence   []Evidence
+	// Streams counts the streams with a violation, control calls included.
+	Streams  int64
+	Evidence []Evidence
 }

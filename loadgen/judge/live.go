@@ -1,0 +1,15 @@
+package judge
+
+// Violations counts the findings of deciding invariants in the load's streams that
+// are closed so far. It may be called at any time.
+func (j *Judge) Violations() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var n int64
+	for i := range j.table {
+		if j.table[i].level.decides(j.setup.Strict) {
+			n += j.tally[i].violated
+		}
+	}
+	return n
+}
