@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gapless-dev/gapless/profiles"
+)
+
+// An override is a flag of `run` that replaces one value of the profile.
+type override struct {
+	name, value, usage string
+	// path names the profile's field, for errors and for what counts as changed.
+	path string
+	set  func(p *profiles.Profile, value string) error
+}
+
+// overrides lists, in the order of the help text, every flag that replaces a value
+// of the profile (DESIGN §6). Flags are applied in this order, whatever their
+// order on the command line; values are read by the profile's own types.
+func overrides() []override {
+	return []override{
+		{"target", "URL", "test this server (default: the reference server, started for the run)", "target.url",
+			func(p *profiles.Profile, v string) error { p.Target.URL = v; return nil }},
+		{"protocol", "REV", "revision of MCP: 2025-11-25 or 2025-06-18", "target.protocol",
+			func(p *profiles.Profile, v string) error { return p.Target.Protocol.UnmarshalText([]byte(v)) }},
+		{"tool", "NAME", "the tool to call (default emit)", "calls",
+			func(p *profiles.Profile, v string) error { firstCall(p).Tool = v; return nil }},
+		{"args", "JSON", "its arguments, a JSON object", "calls", setArgs},
+		{"expect", "N", "messages per call (default: learnt from control calls)", "calls",
+			func(p *profiles.Profile, v string) error {
+				return firstCall(p).Expect.Messages.UnmarshalText([]byte(v))
+			}},
+		{"streams", "N", "streams open at once; without --calls nothing is emitted until all are open", "load.streams", setStreams},
+		{"calls", "N", "calls in all (default: as many as streams)", "load.calls", setCalls},
+		{"sessions", "N", "sessions that share the streams (default: one per 10)", "load.sessions",
+			number(func(p *profiles.Profile) *int { return &p.Load.Sessions })},
+		{"messages", "N", "messages that emit sends per call", "emit.messages",
+			number(func(p *profiles.Profile) *int { return &p.Emit.Messages })},
+		{"interval", "D", "time between them, such as 20ms", "emit.interval",
+			func(p *profiles.Profile, v string) error { return p.Emit.Interval.UnmarshalText([]byte(v)) }},
+		{"bytes", "N", "size of each of them, such as 200B", "emit.bytes", setBytes},
+		{"seat", "SEAT", "where the faults act from: client", "faults.seat",
+			func(p *profiles.Profile, v string) error { p.Faults.Seat = v; return nil }},
+		{"contract", "C", "what the target promises: exactly-once", "judge.contract",
+			func(p *profiles.Profile, v string) error { p.Judge.Contract = v; return nil }},
+		{"oracle", "O", "where the truth comes from: auto, ledger or numbered", "judge.oracle",
+			func(p *profiles.Profile, v string) error { p.Judge.Oracle = v; return nil }},
+		{"store", "STORE", "event store of the reference server: memory", "server.store",
+			func(p *profiles.Profile, v string) error { p.Server.Store = v; return nil }},
+		{"on-conflict", "WAY", "resume of a stream that is attached: takeover or 409", "server.on_conflict",
+			func(p *profiles.Profile, v string) error { p.Server.OnConflict = v; return nil }},
+		{"defect", "CODE", "plant a bug in the reference server: S03, S03b,k=10, S05, S05b", "server.defect",
+			func(p *profiles.Profile, v string) error { p.Server.Defect = v; return nil }},
+	}
+}
+
+// number makes the setter of a whole number; p picks the field.
+func number(p func(*profiles.Profile) *int) func(*profiles.Profile, string) error {
+	return func(profile *profiles.Profile, v string) error {
+		var n profiles.Count
+		if err := n.UnmarshalText([]byte(v)); err != nil || n < 0 {
+			return fmt.Errorf("%q is not a number of 0 or more", v)
+		}
+		*p(profile) = int(n)
+		return nil
+	}
+}
+
+func setStreams(p *profiles.Profile, v string) error {
+	n := 0
+	if err := number(func(*profiles.Profile) *int { return &n })(p, v); err != nil {
+		return err
+	}
+	p.Load.UseClosed(n, 0)
+	p.Load.Hold = true // setCalls, which comes later, takes it back
+	return nil
+}
+
+func setCalls(p *profiles.Profile, v string) error {
+	p.Load.Hold = false
+	return number(func(p *profiles.Profile) *int { return &p.Load.Calls })(p, v)
+}
+
+func setBytes(p *profiles.Profile, v string) error {
+	if !strings.HasSuffix(v, "B") {
+		v += "B" // a bare number of the command line is in bytes; a profile wants the unit
+	}
+	return p.Emit.Bytes.UnmarshalText([]byte(v))
+}
+
+func setArgs(p *profiles.Profile, v string) error {
+	var args map[string]any
+	if err := json.Unmarshal([]byte(v), &args); err != nil || args == nil {
+		return errors.New(`must be a JSON object, such as '{"n": 60}'`)
+	}
+	firstCall(p).Args = args
+	return nil
+}
+
+// firstCall is the one call that flags describe: they drop the profile's others.
+func firstCall(p *profiles.Profile) *profiles.Call {
+	p.Calls = slices.Clone(p.Calls)
+	if len(p.Calls) == 0 {
+		p.Calls = []profiles.Call{profiles.DefaultCall()}
+	}
+	p.Calls = p.Calls[:1]
+	return &p.Calls[0]
+}
+
+// addOverrides declares the flags on a command.
+func addOverrides(cmd *cobra.Command) {
+	for _, o := range overrides() {
+		cmd.Flags().String(o.name, "", "`"+o.value+"`: "+o.usage)
+	}
+	cmd.Flags().StringArray("fault", nil, "`KIND[@PLACE[,PLACE]][:N]`, N per stream; repeatable; replaces the profile's mix; none: no faults")
+	cmd.Flags().StringArrayP("header", "H", nil, "`'K: V'`: a header of every request; repeatable")
+	cmd.Flags().Bool("strict", false, "deviations from SHOULD clauses decide the verdict too")
+}
+
+// applyOverrides puts the flags that were given over the profile and checks the
+// outcome. All complaints come at once.
+func applyOverrides(cmd *cobra.Command, p *profiles.Profile) error {
+	var complaints []error
+	given := func(name, path string, set func() error) {
+		if !cmd.Flags().Changed(name) {
+			return
+		}
+		if err := set(); err != nil {
+			complaints = append(complaints, fmt.Errorf("--%s: %w", name, err))
+		}
+		p.Mark(path)
+	}
+	for _, o := range overrides() {
+		given(o.name, o.path, func() error { return o.set(p, cmd.Flags().Lookup(o.name).Value.String()) })
+	}
+	given("fault", "faults.mix", func() error { return setFaults(cmd, p) })
+	given("header", "target.headers", func() error { return setHeaders(cmd, p) })
+	given("strict", "judge.strict", func() (err error) { p.Judge.Strict, err = cmd.Flags().GetBool("strict"); return err })
+	if len(complaints) > 0 {
+		return errors.Join(complaints...)
+	}
+	p.Resolve()
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	return p.Built()
+}
+
+func setFaults(cmd *cobra.Command, p *profiles.Profile) error {
+	given, err := cmd.Flags().GetStringArray("fault")
+	p.Faults.Mix = []profiles.Fault{}
+	for _, s := range given {
+		f, bad := profiles.ParseFault(s)
+		err = errors.Join(err, bad)
+		p.Faults.Mix = append(p.Faults.Mix, f)
+	}
+	return err
+}
+
+func setHeaders(cmd *cobra.Command, p *profiles.Profile) error {
+	given, err := cmd.Flags().GetStringArray("header")
+	headers := map[string]string{}
+	for k, v := range p.Target.Headers {
+		headers[k] = v
+	}
+	for i, s := range given {
+		name, value, ok := strings.Cut(s, ":")
+		if !ok || strings.TrimSpace(name) == "" { // the value may be a secret: it is not repeated
+			err = errors.Join(err, fmt.Errorf("number %d is not of the form 'Name: value'", i+1))
+			continue
+		}
+		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	p.Target.Headers = headers
+	return err
+}

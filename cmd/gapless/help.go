@@ -1,0 +1,104 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gapless-dev/gapless/chaos"
+	"github.com/gapless-dev/gapless/loadgen/judge"
+)
+
+//go:embed help/*.md
+var helpTexts embed.FS
+
+// tableMark stands in a help text where the generated table goes.
+const tableMark = "{{table}}"
+
+// topics lists the help topics with the tables that are generated from the
+// catalogues, so that no text can name what does not exist.
+func topics() []struct{ name, about, table string } {
+	return []struct{ name, about, table string }{
+		{"faults", "what hurts, and where it strikes", faultTable()},
+		{"invariants", "what is promised, and at which level", invariantTable()},
+		{"verdict", "when a run holds, is violated, or is inconclusive", ""},
+		{"profile", "how a profile is written", ""},
+	}
+}
+
+func newHelpCommand() *cobra.Command {
+	names := make([]string, 0, 4)
+	about := "Topics:\n"
+	for _, t := range topics() {
+		names = append(names, t.name)
+		about += fmt.Sprintf("  %-12s %s\n", t.name, t.about)
+	}
+	return &cobra.Command{
+		Use:       "help [COMMAND or TOPIC]",
+		Short:     "Help about a command or a topic: " + strings.Join(names, ", "),
+		Long:      "Help about a command, or about a topic.\n\n" + about,
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Root().Help()
+			}
+			for _, t := range topics() {
+				if t.name == args[0] {
+					return printTopic(cmd, t.name, t.table)
+				}
+			}
+			sub, _, err := cmd.Root().Find(args)
+			if err != nil || sub == cmd.Root() {
+				return usageError{fmt.Errorf("no command or topic %q; topics: %s", args[0], strings.Join(names, ", "))}
+			}
+			return sub.Help()
+		},
+	}
+}
+
+func printTopic(cmd *cobra.Command, name, table string) error {
+	text, err := helpTexts.ReadFile("help/" + name + ".md")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(cmd.OutOrStdout(), strings.Replace(string(text), tableMark, strings.TrimRight(table, "\n"), 1))
+	return err
+}
+
+// faultTable lists kinds and places, and which of them go together.
+func faultTable() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, k := range chaos.AllKinds() {
+		fmt.Fprintf(w, "  %s\t%s\n", k, k.About())
+	}
+	fmt.Fprintln(w)
+	for _, p := range chaos.AllPlaces() {
+		fmt.Fprintf(w, "  %s\t%s\n", p, p.About())
+	}
+	fmt.Fprintln(w)
+	full := chaos.PlanConfig{Priming: true, IDs: true, Head: true, Messages: 1}
+	for _, k := range chaos.AllKinds() {
+		for _, p := range chaos.AllPlaces() {
+			if why := chaos.Impossible(k, p, full); k != chaos.None && why != "" {
+				fmt.Fprintf(w, "  not %s@%s\t%s\n", k, p, why)
+			}
+		}
+	}
+	_ = w.Flush() // a strings.Builder takes every write
+	return b.String()
+}
+
+// invariantTable lists the invariants as a run without a ledger would show them.
+func invariantTable() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, inv := range judge.New(judge.Setup{}).Finish(judge.Tail{}).Invariants {
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", inv.Name, inv.Level, inv.Claim)
+	}
+	_ = w.Flush()
+	return b.String()
+}

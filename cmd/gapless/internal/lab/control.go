@@ -1,0 +1,139 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/gapless-dev/gapless/loadgen"
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/judge"
+	"github.com/gapless-dev/gapless/loadgen/wire"
+)
+
+// maxControlRecords bounds what is kept of one control call; a call of more
+// messages is judged on its beginning, and so counts as incomplete.
+const maxControlRecords = 200_000
+
+// control holds the control calls: made before the load, without faults, they say
+// what a call looks like when nothing happens to it, and thereby what the judge
+// demands. Their histories are kept until there is a judge.
+type control struct {
+	marks  loadgen.Marks
+	target loadgen.Target
+
+	mu    sync.Mutex
+	calls []*controlCall
+}
+
+type controlCall struct {
+	arrival loadgen.Arrival
+	records []history.Record
+}
+
+// Open implements loadgen.Observer.
+func (c *control) Open(a loadgen.Arrival) loadgen.StreamObserver {
+	call := &controlCall{arrival: a}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, call)
+	return call
+}
+
+// Observe implements loadgen.StreamObserver.
+func (c *controlCall) Observe(r *history.Record) {
+	if len(c.records) < maxControlRecords || r.Kind == history.KindSettled {
+		c.records = append(c.records, *r)
+	}
+}
+
+// control makes the control calls. A profile that wants none still opens the first
+// session, so that a target that is not there is told from one that fails.
+func (x *experiment) control(ctx context.Context) (*control, error) {
+	c := &control{marks: loadgen.NewMarks(x.c.Name, x.c.Secret)}
+	n := x.c.Profile.Load.Control
+	if n == 0 {
+		return c, nil
+	}
+	plan, err := loadgen.NewPlan(loadgen.PlanConfig{
+		Seed: x.c.Seed, Streams: n, Sessions: x.c.Profile.Load.SessionCount(),
+		Kind: history.StreamControl, First: uint32(x.c.Profile.Load.Arrivals() + 1),
+	})
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := x.generator(plan)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Observer = c
+	report, err := loadgen.Run(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("control calls: %w", unreachable(err))
+	}
+	c.target = report.Target
+	return c, nil
+}
+
+func (c *control) facts() judge.Facts {
+	streams := make([]judge.ControlStream, len(c.calls))
+	for i, call := range c.calls {
+		streams[i].Records = call.records
+	}
+	return judge.Learn(streams)
+}
+
+// replay lets the judge see the control calls, with the target's own account.
+func (c *control) replay(j *judge.Judge, l *ledger) error {
+	accounts := make([][]history.Record, len(c.calls))
+	if l != nil && len(c.calls) > 0 {
+		keys := make([]string, len(c.calls))
+		for i, call := range c.calls {
+			keys[i] = c.marks.Of(call.arrival.Session, call.arrival.Stream)
+		}
+		var err error
+		if accounts, _, err = l.take(context.Background(), keys); err != nil {
+			return fmt.Errorf("control calls: %w", err)
+		}
+	}
+	for i, call := range c.calls {
+		s := j.Open(call.arrival.Session, call.arrival.Stream, call.arrival.Kind)
+		for _, records := range [][]history.Record{call.records, accounts[i]} {
+			for k := range records {
+				r := &records[k]
+				r.Session, r.Stream = call.arrival.Session, call.arrival.Stream
+				s.Observe(r)
+			}
+		}
+		s.Close()
+	}
+	return nil
+}
+
+// generator is the part of the load generator's settings that control calls and
+// load share.
+func (x *experiment) generator(plan loadgen.Plan) (loadgen.Config, error) {
+	p := x.c.Profile
+	args, err := arguments(p, x.c.Name)
+	if err != nil {
+		return loadgen.Config{}, err
+	}
+	call := firstCall(p)
+	cfg := loadgen.Config{
+		URL: x.endpoint.URL, Dial: x.dialer.Dial, Plan: plan,
+		Revision: string(p.Target.Protocol), Tool: call.Tool, Args: args,
+		Resume: loadgen.ResumePolicy{
+			Jitter: p.Resume.Jitter.Fraction(), Backoff: p.Resume.Backoff.Std(),
+			BackoffMax: p.Resume.BackoffMax.Std(), Attempts: p.Resume.Attempts,
+		},
+		Idle: p.Resume.Idle.Std(), Deadline: call.Deadline.Std(), Drain: p.Load.Drain.Std(),
+		Seed: x.c.Seed, Name: x.c.Name, Secret: x.c.Secret, Start: x.began,
+	}
+	if p.Resume.Jitter == 0 {
+		cfg.Resume.Jitter = -1 // none; its own 0 would mean the default
+	}
+	for name, value := range p.Target.Headers {
+		cfg.Header = append(cfg.Header, wire.Field{Name: name, Value: value})
+	}
+	return cfg, nil
+}

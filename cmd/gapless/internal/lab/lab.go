@@ -1,0 +1,207 @@
+// Package lab runs an experiment: it starts the target, sends load with faults
+// through it, asks the judge, and fills in the result. It is the only package
+// that imports load generator, faults and reference server.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen"
+	"github.com/gapless-dev/gapless/loadgen/judge"
+	"github.com/gapless-dev/gapless/loadgen/report"
+	"github.com/gapless-dev/gapless/loadgen/result"
+	"github.com/gapless-dev/gapless/profiles"
+)
+
+// Config says what [Run] does. Profile and Start are required; Profile must be
+// valid and built (profiles.Profile.Validate and Built).
+type Config struct {
+	Profile profiles.Profile
+	Seed    uint64
+	// Start makes the target reachable, by starting it if need be.
+	Start func(context.Context) (*Endpoint, error)
+	// Name of the run, eight hexadecimal digits, and Secret from which its marks are
+	// made; both are drawn by the caller, so that a test can repeat them.
+	Name   string
+	Secret []byte
+	// Version and Command go into the result as they are.
+	Version, Command string
+	// Progress, if set, is told where the run is, every Interval (0 means 1 s), by one
+	// goroutine at a time.
+	Progress func(report.Progress)
+	Interval time.Duration
+}
+
+// An UnreachableError says that nothing answered at the target's address.
+type UnreachableError struct{ Err error }
+
+func (e *UnreachableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// experiment is one run.
+type experiment struct {
+	c        Config
+	endpoint *Endpoint
+	dialer   *dialer
+	ledger   *ledger // nil: the target keeps none
+	began    time.Time
+	usage    usage // of this process when the run began
+}
+
+// Run carries out the experiment and returns its result. Errors are failures of
+// the tool or its surroundings, never of the target, but for an
+// [*UnreachableError]. A stopped context ends the load; what was done is judged
+// all the same.
+func Run(ctx context.Context, c Config) (*result.Result, error) {
+	x, err := begin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	res, err := x.run(ctx)
+	// If the target died, that is the cause and whatever else failed the symptom.
+	if died := x.endpoint.Stop(); died != nil {
+		return nil, errors.Join(died, err)
+	}
+	return res, err
+}
+
+func (x *experiment) run(ctx context.Context) (*result.Result, error) {
+	control, err := x.control(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := x.prepare(control)
+	if err != nil {
+		return nil, err
+	}
+	j := judge.New(t.setup)
+	if err := control.replay(j, x.ledger); err != nil {
+		return nil, err
+	}
+	tail, load, err := x.load(ctx, j, t)
+	if err != nil {
+		return nil, err
+	}
+	return x.result(t, load, j.Finish(tail)), nil
+}
+
+// A trial is everything that is fixed before the first planned arrival.
+type trial struct {
+	setup    judge.Setup
+	plans    Plans
+	expected int // messages per call, 0 when unknown
+	target   loadgen.Target
+}
+
+// prepare fixes what the run does and what the judge demands, from the profile and
+// from what the control calls taught; nothing seen later changes it.
+func (x *experiment) prepare(c *control) (trial, error) {
+	p, facts := x.c.Profile, c.facts()
+	offer := Assume(p)
+	if facts.Calls > 0 {
+		offer.Priming, offer.IDs = facts.Primed, facts.IDs
+	}
+	if facts.Numbered {
+		offer.Messages = int(facts.Messages)
+	}
+	plans, err := NewPlans(p, x.c.Seed, offer)
+	if err != nil {
+		return trial{}, err
+	}
+	setup := judge.Setup{
+		Revision: c.target.Revision, Dialect: p.Target.Dialect, Contract: judge.Contract(p.Judge.Contract),
+		Oracle: judge.Oracle(p.Judge.Oracle), Strict: p.Judge.Strict, Ignore: p.Judge.Ignore,
+		Expected: int64(max(firstCall(p).Expect.Messages, 0)), Ledger: x.ledger != nil,
+		Streams: p.Load.Arrivals(), Faults: plans.Faults.Total().Faults, Named: named(p), Reach: reach(p),
+	}.With(facts)
+	if err := setup.Validate(); err != nil {
+		return trial{}, err
+	}
+	return trial{setup: setup, plans: plans, expected: offer.Messages, target: c.target}, nil
+}
+
+// reach is what the profile wants to meet; nil leaves it to the judge's defaults.
+func reach(p profiles.Profile) []judge.Want {
+	r := p.Reach
+	var wants []judge.Want
+	for _, w := range []judge.Want{
+		{Name: "cuts", Want: int64(r.Cuts)}, {Name: "places", Want: int64(r.Places)}, {Name: "resumes", Want: int64(r.Resumes)},
+		{Name: "storms", Want: int64(r.Storms)}, {Name: "double_cuts", Want: int64(r.DoubleCuts)},
+		{Name: "cuts_in_replay", Want: int64(r.CutsInReplay)}, {Name: "judged_cuts", Want: int64(r.JudgedCuts)},
+		{Name: "max_open", Want: int64(r.MaxOpen)},
+	} {
+		if w.Want > 0 {
+			wants = append(wants, w)
+		}
+	}
+	return wants
+}
+
+func begin(ctx context.Context, c Config) (*experiment, error) {
+	x := &experiment{c: c, began: time.Now(), usage: measure()}
+	endpoint, err := c.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(endpoint.URL)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("target: %w", err), endpoint.Stop())
+	}
+	addr := u.Host
+	if u.Port() == "" {
+		addr += ":80"
+	}
+	x.endpoint, x.dialer = endpoint, &dialer{addr: addr, dial: endpoint.Dial}
+	if endpoint.Admin != "" {
+		x.ledger = &ledger{url: endpoint.Admin, client: &http.Client{
+			Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: endpoint.Dial},
+		}}
+	}
+	return x, nil
+}
+
+// load sends the planned load and the canary through the faults. It returns when
+// every stream is settled and judged, with what the judge cannot see in records.
+func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial) (judge.Tail, loadgen.Report, error) {
+	cfg, err := x.generator(t.plans.Arrivals)
+	if err != nil {
+		return judge.Tail{}, loadgen.Report{}, err
+	}
+	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger)
+	cfg.Expected, cfg.Observer, cfg.Live = t.expected, court, new(loadgen.Live)
+	stop := x.watch(cfg.Live, court, t.plans.Arrivals)
+	load, err := loadgen.Run(ctx, cfg)
+	stop()
+	if errors.Is(err, context.Canceled) {
+		err = nil // stopped by the user: the judge says what that leaves undecided
+	}
+	broken := court.close()
+	tail := judge.Tail{
+		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen,
+		StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(),
+	}
+	return tail, load, errors.Join(unreachable(err), broken)
+}
+
+func startDelay(load loadgen.Report) time.Duration {
+	if load.Latencies == nil {
+		return 0
+	}
+	return load.Latencies.Quantile(loadgen.StartDelay, 99)
+}
+
+// unreachable marks the errors that mean that nobody answered.
+func unreachable(err error) error {
+	var none *loadgen.UnreachableError
+	if errors.As(err, &none) {
+		return &UnreachableError{err}
+	}
+	return err
+}

@@ -1,0 +1,180 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gapless-dev/gapless/chaos"
+	"github.com/gapless-dev/gapless/loadgen"
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/profiles"
+)
+
+// Plans are the two plans of a run: pure functions of profile, seed and what the
+// target offers.
+type Plans struct {
+	Arrivals loadgen.Plan
+	Faults   *chaos.Plan
+}
+
+// An Offer is what a target is known or assumed to do.
+type Offer struct {
+	// Messages per call, 0 when unknown.
+	Messages int
+	// Priming, IDs and Head: it opens its streams with an event of an id and no data,
+	// gives event ids, and names the head of its log when a stream is resumed.
+	Priming, IDs, Head bool
+}
+
+// Assume is the offer that a profile lets one expect before any call was made: the
+// reference server's, or that of a server that does everything.
+func Assume(p profiles.Profile) Offer {
+	o := Offer{Messages: max(int(firstCall(p).Expect.Messages), 0), IDs: true, Priming: string(p.Target.Protocol) >= "2025-11-25", Head: p.Reference()}
+	if o.Messages == 0 && firstCall(p).Tool == "emit" {
+		o.Messages = p.Emit.Messages
+	}
+	return o
+}
+
+// NewPlans draws the plans.
+func NewPlans(p profiles.Profile, seed uint64, o Offer) (Plans, error) {
+	n := p.Load.Arrivals()
+	arrivals, err := loadgen.NewPlan(loadgen.PlanConfig{
+		Seed: seed, Streams: p.Load.Streams, Calls: p.Load.Calls, Sessions: p.Load.SessionCount(),
+		Ramp: p.Load.Ramp.Std(), Kind: history.StreamLoad, Canary: uint32(n + p.Load.Control + 1),
+	})
+	if err != nil {
+		return Plans{}, err
+	}
+	mix, err := mix(p.Faults.Mix)
+	if err != nil {
+		return Plans{}, err
+	}
+	faults, err := chaos.NewPlan(chaos.PlanConfig{
+		Seed: seed, Streams: n, Messages: o.Messages, Mix: mix, Priming: o.Priming, IDs: o.IDs, Head: o.Head,
+	})
+	if err != nil {
+		return Plans{}, err
+	}
+	return Plans{Arrivals: arrivals, Faults: faults}, nil
+}
+
+func mix(items []profiles.Fault) ([]chaos.Fault, error) {
+	var all []chaos.Fault
+	for _, f := range items {
+		kind, err := chaos.ParseKind(f.Kind)
+		if err != nil {
+			return nil, err
+		}
+		one := chaos.Fault{Kind: kind, PerStream: f.PerStream}
+		for _, name := range f.At {
+			place, err := chaos.ParsePlace(name)
+			if err != nil {
+				return nil, err
+			}
+			one.At = append(one.At, place)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// WriteTo writes both plans as text with their hashes: what --plan prints.
+func (p Plans) WriteTo(w io.Writer) (int64, error) {
+	var total int64
+	for _, part := range []io.WriterTo{p.Arrivals, p.Faults} {
+		n, err := part.WriteTo(w)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	n, err := fmt.Fprintf(w, "sha256 arrivals %s\nsha256 faults   %s\n", p.Arrivals.Hash(), p.Faults.Hash())
+	return total + int64(n), err
+}
+
+// named lists the places that the profile names itself; each must be struck.
+func named(p profiles.Profile) []string {
+	var all []string
+	for _, f := range p.Faults.Mix {
+		for _, place := range f.At {
+			if !slices.Contains(all, place) {
+				all = append(all, place)
+			}
+		}
+	}
+	return all
+}
+
+func firstCall(p profiles.Profile) profiles.Call {
+	if len(p.Calls) == 0 {
+		return profiles.DefaultCall()
+	}
+	return p.Calls[0]
+}
+
+// emitArgs are the arguments of the reference server's tool.
+type emitArgs struct {
+	Messages   int     `json:"messages"`
+	IntervalMS float64 `json:"interval_ms"`
+	Burst      int     `json:"burst"`
+	Bytes      int64   `json:"bytes"`
+	Result     int64   `json:"result_bytes"`
+	Hold       *hold   `json:"hold,omitempty"`
+}
+
+// hold makes the server emit nothing until so many calls with this key are open.
+type hold struct {
+	Key     string `json:"key"`
+	Streams int    `json:"streams"`
+}
+
+// arguments returns what a call sends. Of the arrivals of a load that holds, only
+// the planned ones wait for each other.
+func arguments(p profiles.Profile, run string) (func(loadgen.Arrival) json.RawMessage, error) {
+	call := firstCall(p)
+	if call.Tool != "emit" || len(call.Args) > 0 {
+		args, err := json.Marshal(call.Args)
+		if err != nil {
+			return nil, fmt.Errorf("arguments of %s: %w", call.Tool, err)
+		}
+		if string(args) == "null" {
+			args = []byte("{}")
+		}
+		return func(loadgen.Arrival) json.RawMessage { return args }, nil
+	}
+	e := emitArgs{
+		Messages: p.Emit.Messages, IntervalMS: p.Emit.Interval.Std().Seconds() * 1000, Burst: p.Emit.Burst,
+		Bytes: int64(p.Emit.Bytes), Result: int64(p.Emit.ResultBytes),
+	}
+	plain, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("arguments of emit: %w", err)
+	}
+	held := plain
+	if p.Load.Hold {
+		e.Hold = &hold{Key: run, Streams: p.Load.Streams}
+		if held, err = json.Marshal(e); err != nil {
+			return nil, fmt.Errorf("arguments of emit: %w", err)
+		}
+	}
+	return func(a loadgen.Arrival) json.RawMessage {
+		if a.Kind == history.StreamLoad {
+			return held
+		}
+		return plain
+	}, nil
+}
+
+// describe shows a call as a person would write it.
+func describe(p profiles.Profile) string {
+	call := firstCall(p)
+	args, err := arguments(p, "run")
+	if err != nil {
+		return call.Tool
+	}
+	return strings.TrimSpace(call.Tool + " " + string(args(loadgen.Arrival{Kind: history.StreamControl})))
+}

@@ -1,0 +1,165 @@
+package lab
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen"
+	"github.com/gapless-dev/gapless/loadgen/judge"
+	"github.com/gapless-dev/gapless/loadgen/result"
+)
+
+// result fills in the account of the run. Only the judge decides anything here.
+func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *result.Result {
+	p, used := x.c.Profile, measure()
+	r := &result.Result{
+		Gapless: result.Format,
+		Run: result.Run{
+			ID: x.c.Name, Profile: p.Name, Seed: x.c.Seed, Command: x.c.Command, Version: x.c.Version,
+			Started: x.began.UTC(), DurationSeconds: time.Since(x.began).Seconds(),
+			Target: result.Target{
+				URL: x.endpoint.URL, Name: t.target.Name, Version: t.target.Version, Protocol: t.target.Revision,
+				Dialect: p.Target.Dialect, Contract: p.Judge.Contract, Oracle: cmp.Or(string(t.setup.Oracle), "none"),
+			},
+		},
+		Verdict: v.Word.String(), Sentence: v.Sentence, Why: v.Why,
+		CutsAtRisk: v.CutsAtRisk, LossBound95: v.LossBound95,
+		Damage:  damage(v),
+		Canary:  result.Canary{Convicted: v.Canary.Convicted},
+		Latency: latency(load.Latencies),
+		Generator: result.Generator{
+			CPUSeconds: (used.cpu - x.usage.cpu).Seconds(), MaxRSSBytes: used.rss, Saturated: load.Latencies != nil && load.Behind(),
+		},
+		Thresholds: []result.Threshold{},
+	}
+	if p.Reference() {
+		r.Run.Target.Store = p.Server.Store
+	}
+	for _, s := range v.Also {
+		r.Sentence += " " + s
+	}
+	r.Seen, r.Next = sentences(v.Seen), sentences(v.Next)
+	counts(r, v)
+	r.Resumes.AskedSeconds = asked(x, v)
+	for _, inv := range v.Invariants {
+		r.Invariants = append(r.Invariants, invariant(inv))
+	}
+	for _, reached := range v.Reached {
+		r.Reached = append(r.Reached, result.Reached{Name: reached.Name, Want: reached.Want, Got: reached.Got, OK: reached.OK})
+	}
+	for i := range v.Guilty {
+		r.Timelines = append(r.Timelines, x.timeline(&v.Guilty[i]))
+	}
+	return r
+}
+
+func sentences(s string) []string {
+	if s == "" {
+		return []string{}
+	}
+	return []string{s}
+}
+
+// asked is the reconnection time of the reference server; another target's is not
+// known before it is measured (latency resume_backoff).
+func asked(x *experiment, _ judge.Verdict) float64 {
+	if !x.c.Profile.Reference() {
+		return 0
+	}
+	return x.c.Profile.Server.Retry.Std().Seconds()
+}
+
+func counts(r *result.Result, v judge.Verdict) {
+	s, m, f := v.Streams, v.Messages, v.Faults
+	r.Streams = result.Streams{
+		Planned: s.Planned, Opened: s.Opened, MaxOpen: s.MaxOpen, Completed: s.Completed, Indeterminate: s.Indeterminate,
+		NotSent: s.NotSent, Refused: s.Refused, Cancelled: s.Cancelled, Undecided: s.Undecided, Failed: s.Failed,
+		DroppedArrivals: s.DroppedArrivals,
+	}
+	r.Messages = result.Messages{
+		Expected: m.Expected, Delivered: m.Delivered, Lost: m.Lost, LostAllowed: m.LostAllowed, Degraded: m.Degraded,
+		Undecided: m.Undecided, Duplicated: m.Duplicated, DuplicatedAllowed: m.DuplicatedAllowed,
+		Misordered: m.Misordered, Foreign: m.Foreign, Corrupt: m.Corrupt, Late: m.Late,
+	}
+	r.Responses = result.Responses{
+		Expected: v.Responses.Expected, Received: v.Responses.Received, Missing: v.Responses.Missing, Repeated: v.Responses.Repeated,
+	}
+	r.Faults = result.Faults{Planned: f.Planned, Injected: f.Injected, ByKind: f.ByKind, ByPlace: f.ByPlace}
+	for _, c := range f.ByKindAndPlace {
+		r.Faults.ByKindAndPlace = append(r.Faults.ByKindAndPlace, result.Cell{Kind: c.Kind, Place: c.Place, Injected: c.Count})
+	}
+	r.Resumes = result.Resumes{
+		Attempted: v.Resumes.Attempted, Succeeded: v.Resumes.Succeeded, Refused: v.Resumes.Refused, Conflicts: v.Resumes.Conflicts,
+		ByStatus: map[string]int64{}, ReplayedMessages: v.Resumes.ReplayedMessages,
+		DoubleCuts: v.Resumes.DoubleCuts, CutsInReplay: v.Resumes.CutsInReplay,
+	}
+	for status, n := range v.Resumes.ByStatus {
+		r.Resumes.ByStatus[strconv.Itoa(status)] = n
+	}
+	r.Control = result.Control{Calls: v.Control.Calls, Complete: v.Control.Complete, MessagesPerCall: v.Control.MessagesPerCall}
+}
+
+func damage(v judge.Verdict) result.Damage {
+	d := result.Damage{Streams: v.Streams.Damaged, After: []result.After{}}
+	for _, a := range v.After {
+		d.After = append(d.After, result.After{Fault: cmp.Or(a.After, "no fault"), Streams: a.Streams})
+	}
+	return d
+}
+
+func invariant(inv judge.Invariant) result.Invariant {
+	out := result.Invariant{
+		Name: inv.Name, Claim: inv.Claim, Level: inv.Level, Role: inv.Role, Verdict: inv.Verdict, Why: inv.Reason,
+		Checked: inv.Checked, Violations: inv.Violations, Streams: inv.Streams, Evidence: []result.Evidence{},
+	}
+	if out.Why == "" && inv.State != inv.Verdict {
+		out.Why = inv.State
+	}
+	for _, e := range inv.Evidence {
+		out.Evidence = append(out.Evidence, result.Evidence{
+			Session: e.Session, Stream: e.Stream, Link: e.Link, Cursor: int64(e.Cursor) - 1,
+			Messages: ranges(e.Ranges), After: e.After, Text: e.What,
+		})
+	}
+	return out
+}
+
+// ranges writes message numbers as people do: 23-25, 40.
+func ranges(all []judge.Range) string {
+	parts := make([]string, len(all))
+	for i, r := range all {
+		parts[i] = span(r.First, r.Last)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func span(first, last int64) string {
+	if first == last {
+		return strconv.FormatInt(first, 10)
+	}
+	return fmt.Sprintf("%d-%d", first, last)
+}
+
+func latency(l *loadgen.Latencies) result.Latency {
+	if l == nil {
+		return result.Latency{}
+	}
+	of := func(p loadgen.Phase) result.Figures {
+		h := l.Of(p)
+		if h.TotalCount() == 0 {
+			return result.Figures{}
+		}
+		at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e6 }
+		return result.Figures{
+			Count: h.TotalCount(), Mean: h.Mean() / 1e6, P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: float64(h.Max()) / 1e6,
+		}
+	}
+	return result.Latency{
+		FirstEvent: of(loadgen.FirstEvent), EventGap: of(loadgen.EventGap), Completion: of(loadgen.Completion),
+		StartDelay: of(loadgen.StartDelay), ResumeDetect: of(loadgen.ResumeDetect), ResumeBackoff: of(loadgen.ResumeBackoff),
+		ResumeConnect: of(loadgen.ResumeConnect), ResumeFirstEvent: of(loadgen.ResumeFirstEvent), ResumeCaughtUp: of(loadgen.ResumeCaughtUp),
+	}
+}

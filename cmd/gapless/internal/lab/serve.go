@@ -1,0 +1,116 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gapless-dev/gapless/internal/guard"
+	"github.com/gapless-dev/gapless/profiles"
+	"github.com/gapless-dev/gapless/refserver"
+	"github.com/gapless-dev/gapless/refserver/defect"
+	"github.com/gapless-dev/gapless/refserver/store"
+)
+
+// storeShare is how many sessions can fill their share of the event store before
+// the store as a whole is full.
+const storeShare = 16
+
+// ServeConfig says how the reference server runs.
+type ServeConfig struct {
+	Server  profiles.Server
+	Version string
+	Logger  *slog.Logger
+}
+
+// NewFixture builds the reference server that a profile describes.
+func NewFixture(c ServeConfig) (*refserver.Fixture, error) {
+	cfg := refserver.Config{Retry: c.Server.Retry.Std(), Logger: c.Logger}
+	if c.Server.OnConflict == "409" {
+		cfg.OnConflict = refserver.Refuse
+	}
+	planted, err := defect.Parse(c.Server.Defect)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Defect = planted
+	if c.Server.Store != "none" {
+		limits := c.Server.Limits
+		cfg.Store, err = store.NewMemory(store.MemoryConfig{Limits: store.Limits{
+			Events: limits.Events, Streams: limits.Streams,
+			SessionBytes: int64(limits.Bytes), Bytes: storeShare * int64(limits.Bytes),
+		}})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return refserver.NewFixture(cfg, refserver.LedgerConfig{}, c.Version)
+}
+
+// Root is the handler of the listener for clients: the endpoint and its health.
+func Root(f *refserver.Fixture) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", f.Handler)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if !f.Handler.Healthy() {
+			http.Error(w, "shutting down", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ok\n")
+	})
+	return mux
+}
+
+// Serve serves the fixture on ln, and its metrics, ledger and profiles on admin if
+// that is not nil, until ctx is done. It prints the endpoint's URL as the first line
+// of out and "admin URL" as the second.
+func Serve(ctx context.Context, f *refserver.Fixture, ln, admin net.Listener, out io.Writer) error {
+	text := "http://" + ln.Addr().String() + "/mcp\n"
+	if admin != nil {
+		text += "admin http://" + admin.Addr().String() + "\n"
+	}
+	if _, err := io.WriteString(out, text); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group guard.Group
+	var side error
+	if admin != nil {
+		group.Go(func() {
+			defer cancel()
+			side = refserver.Serve(ctx, admin, f.Admin)
+		})
+	}
+	err := refserver.Serve(ctx, ln, Root(f), f.Handler)
+	cancel()
+	return errors.Join(err, group.Wait(), side)
+}
+
+// ChildArgs are the arguments of `gapless serve` for the reference server of a run.
+func ChildArgs(s profiles.Server) []string {
+	args := []string{
+		"serve", "--addr", "127.0.0.1:0", "--http", "127.0.0.1:0", "--leave-with-stdin",
+		"--store", s.Store, "--on-conflict", s.OnConflict, "--retry", s.Retry.String(),
+		"--limit-events", strconv.Itoa(s.Limits.Events), "--limit-streams", strconv.Itoa(s.Limits.Streams),
+		"--limit-bytes", s.Limits.Bytes.String(),
+	}
+	if s.Defect != "" {
+		args = append(args, "--defect", s.Defect)
+	}
+	return args
+}
+
+// Listen opens a listener on HOST:PORT or unix:PATH.
+func Listen(addr string) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		return net.Listen("unix", path)
+	}
+	return net.Listen("tcp", addr)
+}

@@ -1,0 +1,132 @@
+package lab
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/judge"
+	"github.com/gapless-dev/gapless/loadgen/result"
+)
+
+// timeline puts the story of a damaged stream into words.
+func (x *experiment) timeline(g *judge.Guilty) result.Timeline {
+	t := result.Timeline{
+		Session: g.Session, Stream: g.Stream, Call: describe(x.c.Profile), Same: g.Same, Repeat: x.c.Command,
+		Findings: strings.Split(g.Headline, " · "),
+	}
+	if g.Expected > 0 {
+		t.Expected = fmt.Sprintf("1-%d (%s)", g.Expected, g.ExpectedFrom)
+	}
+	links := map[uint32]uint32{0: 0} // the run's numbers to the stream's own
+	var began time.Duration
+	for i := range g.Steps {
+		s := &g.Steps[i]
+		if i == 0 {
+			began = s.At
+		}
+		if _, seen := links[s.Link]; !seen {
+			links[s.Link] = uint32(len(links))
+		}
+		if s.Omitted > 0 {
+			t.Steps = append(t.Steps, result.Step{
+				AtSeconds: (s.At - began).Seconds(), Mark: result.Received, Text: fmt.Sprintf("… %d steps left out", s.Omitted), Cursor: -1,
+			})
+		}
+		mark, text := words(s)
+		step := result.Step{
+			AtSeconds: (s.At - began).Seconds(), Link: links[s.Link], Mark: mark, Text: text, Finding: s.Mark, Cursor: int64(s.Cursor) - 1,
+		}
+		if s.Kind == "request" || s.Kind == "settled" {
+			step.Cursor = -1
+		}
+		t.Steps = append(t.Steps, step)
+	}
+	return t
+}
+
+// words says what a step was and in which direction it went.
+func words(s *judge.Step) (mark, text string) {
+	switch s.Kind {
+	case "request":
+		return result.Sent, request(s)
+	case "head":
+		return result.Received, head(s)
+	case "priming":
+		return result.Received, "priming"
+	case "fault":
+		return result.Cut, fault(s)
+	case "end":
+		return result.Received, "end: " + s.End
+	case "settled":
+		return result.Received, "outcome: " + s.Outcome
+	case "response":
+		return result.Received, noted("response", s.Note)
+	}
+	return result.Received, messages(s)
+}
+
+func request(s *judge.Step) string {
+	if !s.Resume {
+		return "POST tools/call"
+	}
+	text := "GET Last-Event-ID"
+	if s.Cursor > 0 {
+		text += fmt.Sprintf(" #%d", s.Cursor-1)
+	}
+	text += fmt.Sprintf("   waited %s", brief(s.Waited))
+	if s.Asked > 0 {
+		text += fmt.Sprintf(", asked %s", brief(s.Asked))
+	}
+	return text
+}
+
+func head(s *judge.Step) string {
+	text := fmt.Sprintf("%d", s.Status)
+	switch s.Body {
+	case "sse":
+		text += " text/event-stream"
+	case "json":
+		text += " application/json"
+	}
+	if s.Missed >= 0 && s.Attempt > 0 {
+		text += fmt.Sprintf("; %d events to replay", s.Missed)
+	}
+	if s.Retry > 0 {
+		text += fmt.Sprintf("; retry %s", brief(s.Retry))
+	}
+	return text
+}
+
+func fault(s *judge.Step) string {
+	text := strings.ToUpper(s.Fault) + " " + s.Place
+	if s.Offset > 0 {
+		text += fmt.Sprintf(": %d bytes of the next event, no blank line", s.Offset)
+	}
+	return text
+}
+
+func messages(s *judge.Step) string {
+	if s.First == 0 {
+		text := fmt.Sprintf("%d events", s.Count)
+		if s.Count == 1 {
+			text = "1 event"
+		}
+		return noted(text+" without a number", s.Note)
+	}
+	text := span(s.First, s.Last)
+	if s.Count > 1 {
+		text += fmt.Sprintf(" (%d events, %.3f s)", s.Count, (s.Until - s.At).Seconds())
+	}
+	return noted(text, s.Note)
+}
+
+func noted(text, note string) string {
+	if note == "" {
+		return text
+	}
+	return text + ", " + note
+}
+
+// brief rounds a duration to what a reader compares: whole milliseconds.
+func brief(d time.Duration) string { return d.Round(time.Millisecond).String() }

@@ -1,0 +1,114 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/gapless-dev/gapless/chaos"
+	"github.com/gapless-dev/gapless/internal/guard"
+	"github.com/gapless-dev/gapless/loadgen"
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/judge"
+)
+
+// A court hands every record of the load to the judge and, once a stream has
+// settled, the target's own account of its call.
+type court struct {
+	judge  *judge.Judge
+	faults *chaos.Plan
+	marks  loadgen.Marks
+	ledger *ledger // nil: the target keeps none
+
+	cuts    atomic.Int64
+	settled chan *track
+	group   guard.Group
+	broken  chan struct{} // closed when the clerk panicked: nobody reads settled any more
+	// The clerk's until close:
+	dropped int64 // calls that the ledger had no room for
+	failed  error // why accounts are missing
+}
+
+// A track follows one stream. It belongs to the stream's goroutine until the
+// stream settles, then to the clerk's.
+type track struct {
+	court  *court
+	stream *judge.Stream
+	of     loadgen.Arrival
+	victim *chaos.Victim // nil: no faults
+	call   string        // the key of its call in the ledger
+}
+
+func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger) *court {
+	c := &court{judge: j, faults: faults, marks: marks, ledger: l, settled: make(chan *track, 4*ledgerBatch), broken: make(chan struct{})}
+	c.group.OnPanic = func() { close(c.broken) }
+	c.group.Go(c.clerk)
+	return c
+}
+
+// Open implements loadgen.Observer.
+func (c *court) Open(a loadgen.Arrival) loadgen.StreamObserver {
+	t := &track{court: c, of: a, stream: c.judge.Open(a.Session, a.Stream, a.Kind), call: c.marks.Of(a.Session, a.Stream)}
+	if a.Kind == history.StreamLoad {
+		t.victim = c.faults.Victim(a.Stream)
+	}
+	return t
+}
+
+// Observe implements loadgen.StreamObserver.
+func (t *track) Observe(r *history.Record) {
+	t.stream.Observe(r)
+	switch r.Kind {
+	case history.KindInjection:
+		t.court.cuts.Add(1)
+	case history.KindSettled:
+		select {
+		case t.court.settled <- t:
+		case <-t.court.broken:
+		}
+	}
+}
+
+// close waits until every settled stream is judged. Its error is a panic of the
+// clerk.
+func (c *court) close() error {
+	close(c.settled)
+	return c.group.Wait()
+}
+
+// clerk asks for the accounts of settled calls, as many at once as wait for it.
+func (c *court) clerk() {
+	for t := range c.settled {
+		batch := []*track{t}
+		for len(batch) < ledgerBatch && len(c.settled) > 0 {
+			batch = append(batch, <-c.settled)
+		}
+		c.account(batch)
+		for _, t := range batch {
+			t.stream.Close()
+		}
+	}
+}
+
+func (c *court) account(batch []*track) {
+	if c.ledger == nil {
+		return
+	}
+	calls := make([]string, len(batch))
+	for i, t := range batch {
+		calls[i] = t.call
+	}
+	accounts, dropped, err := c.ledger.take(context.Background(), calls)
+	if err != nil { // the judge then misses the accounts, and says so
+		c.failed = fmt.Errorf("%d calls without an account: %w", len(batch), err)
+		return
+	}
+	c.dropped = dropped
+	for i, t := range batch {
+		for k := range accounts[i] {
+			r := &accounts[i][k]
+			r.Session, r.Stream = t.of.Session, t.of.Stream
+			t.stream.Observe(r)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// Command gapless proves that an MCP server's streams resume with no gap and no
+// repeat, or shows which message was lost, where and why.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
+)
+
+// Exit codes (DESIGN §6). A crash must not look like a verdict, so none of them
+// is 0 or 10 by accident.
+const (
+	exitHolds        = 0
+	exitToolFailed   = 1
+	exitUsage        = 2
+	exitUnreachable  = 4
+	exitViolated     = 10
+	exitInconclusive = 11
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is main with everything it touches passed in. It returns the exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if v := recover(); v != nil {
+			fmt.Fprintf(stderr, "gapless: panic: %v\n\n%s", v, debug.Stack())
+			code = exitToolFailed
+		}
+	}()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() { // a second signal is not caught: it ends the process at once
+		<-ctx.Done()
+		stop()
+	}()
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var word verdictError
+	if err != nil && !errors.As(err, &word) {
+		fmt.Fprintln(stderr, "gapless:", err)
+	}
+	return exitCode(err)
+}
+
+// A usageError is a bad flag, argument or profile.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// A verdictError is a verdict other than "holds": the result has been printed,
+// only the exit code is left to say.
+type verdictError string
+
+func (e verdictError) Error() string { return string(e) }
+
+func exitCode(err error) int {
+	var usage usageError
+	var unreachable *lab.UnreachableError
+	var word verdictError
+	switch {
+	case err == nil:
+		return exitHolds
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &unreachable):
+		return exitUnreachable
+	case errors.As(err, &word) && word == "violated":
+		return exitViolated
+	case errors.As(err, &word) && word == "inconclusive":
+		return exitInconclusive
+	}
+	return exitToolFailed
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gapless",
+		Short: "Prove that an MCP server's streams resume with no gap and no repeat",
+		Long: `gapless opens thousands of MCP tool-call streams, cuts their connections at
+chosen places, resumes them, and proves that no message was lost or repeated,
+or shows which one, where and why.
+
+  gapless run                                  the reference server, 15 seconds
+  gapless run --target http://127.0.0.1:3000/mcp --tool long_job`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w (%s --help lists the flags)", err, cmd.CommandPath())}
+	})
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.AddCommand(newRunCommand(), newServeCommand(), newProfilesCommand(), newVersionCommand())
+	root.SetHelpCommand(newHelpCommand())
+	return root
+}
+
+// usageArgs makes wrong arguments a usage error; an unknown command is one too.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		if err == nil {
+			return nil
+		}
+		if cmd.HasSubCommands() && len(args) > 0 {
+			err = fmt.Errorf("unknown command %q; %s --help lists them", args[0], cmd.CommandPath())
+			for _, s := range cmd.SuggestionsFor(args[0]) {
+				err = fmt.Errorf("unknown command %q; did you mean %q?", args[0], s)
+			}
+		}
+		return usageError{err}
+	}
+}

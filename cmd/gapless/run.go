@@ -1,0 +1,232 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
+	"github.com/gapless-dev/gapless/loadgen/report"
+	"github.com/gapless-dev/gapless/loadgen/result"
+	"github.com/gapless-dev/gapless/profiles"
+)
+
+type runFlags struct {
+	seed           uint64
+	plan           bool
+	output         string
+	quiet, verbose bool
+	yes            bool
+}
+
+func newRunCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [PROFILE]",
+		Short: "Load, cut, resume, judge",
+		Long: `Open tool-call streams, cut their connections, resume them, and judge what
+arrived. PROFILE is a built-in name (gapless profiles) or a file; without it,
+smoke against the reference server, third-party with --target.
+
+Exit codes: 0 holds, 10 violated, 11 inconclusive, 1 the tool failed, 2 bad flag or
+profile, 4 target not reachable.`,
+		Example: `  gapless run
+  gapless run --streams 5000 --messages 20 --fault rst:0.5
+  gapless run --target http://127.0.0.1:3000/mcp --tool long_job --args '{"steps": 60}'`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd, args, &f) },
+	}
+	addOverrides(cmd)
+	flags := cmd.Flags()
+	flags.Uint64Var(&f.seed, "seed", 0, "key of all draws (default: a new one, printed)")
+	flags.BoolVar(&f.plan, "plan", false, "print the arrival plan and the fault plan, run nothing")
+	flags.StringVarP(&f.output, "output", "o", "", "`json[=FILE]`: the result as JSON, to stdout in place of the text or to a file beside it")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list every invariant")
+	flags.BoolVar(&f.yes, "yes", false, "yes, load a target that is not on this machine")
+	return cmd
+}
+
+func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
+	p, err := loadProfile(cmd, args)
+	if err != nil {
+		return usageError{err}
+	}
+	if !cmd.Flags().Changed("seed") {
+		if f.seed, err = drawSeed(); err != nil {
+			return err
+		}
+	}
+	out, err := parseOutput(f.output)
+	if err != nil {
+		return usageError{err}
+	}
+	if f.plan {
+		plans, err := lab.NewPlans(p, f.seed, lab.Assume(p))
+		if err != nil {
+			return usageError{err}
+		}
+		_, err = plans.WriteTo(cmd.OutOrStdout())
+		return err
+	}
+	if err := guardTarget(cmd, &p, f.yes); err != nil {
+		return usageError{err}
+	}
+	c, err := labConfig(cmd, p, f)
+	if err != nil {
+		return err
+	}
+	r, err := lab.Run(cmd.Context(), c)
+	if !f.quiet {
+		newProgressLine(cmd.ErrOrStderr()).clear()
+	}
+	if err != nil {
+		return err
+	}
+	if err := out.write(cmd, r, f); err != nil {
+		return err
+	}
+	if r.Verdict != result.Holds {
+		return verdictError(r.Verdict)
+	}
+	return nil
+}
+
+// loadProfile reads the profile and puts the flags over it.
+func loadProfile(cmd *cobra.Command, args []string) (profiles.Profile, error) {
+	name := "smoke"
+	if cmd.Flags().Changed("target") {
+		name = "third-party"
+	}
+	if len(args) > 0 {
+		name = args[0]
+	}
+	p, err := profiles.Load(name)
+	if err != nil {
+		return p, err
+	}
+	return p, applyOverrides(cmd, &p)
+}
+
+// labConfig draws what no two runs may share and says how the target is reached.
+func labConfig(cmd *cobra.Command, p profiles.Profile, f *runFlags) (lab.Config, error) {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return lab.Config{}, err
+	}
+	name := make([]byte, 4)
+	if _, err := rand.Read(name); err != nil {
+		return lab.Config{}, err
+	}
+	c := lab.Config{
+		Profile: p, Seed: f.seed, Name: hex.EncodeToString(name), Secret: secret,
+		Version: version(), Command: repeatCommand(cmd, p, f.seed),
+	}
+	if line := newProgressLine(cmd.ErrOrStderr()); !f.quiet {
+		c.Progress, c.Interval = line.show, line.interval()
+	}
+	c.Start = lab.Remote(p.Target.URL)
+	if p.Reference() {
+		exe, err := os.Executable()
+		if err != nil {
+			return lab.Config{}, fmt.Errorf("reference server: %w", err)
+		}
+		c.Start = lab.Child(exe, lab.ChildArgs(p.Server)...)
+	}
+	return c, nil
+}
+
+// drawSeed draws a seed that a person can type.
+func drawSeed() (uint64, error) {
+	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
+	if err != nil {
+		return 0, err
+	}
+	return n.Uint64(), nil
+}
+
+// guardTarget keeps a mistyped URL from loading somebody else's server.
+func guardTarget(cmd *cobra.Command, p *profiles.Profile, yes bool) error {
+	if p.Target.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(p.Target.URL)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("target %q is not a URL such as http://127.0.0.1:3000/mcp", p.Target.URL)
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	if !yes {
+		return fmt.Errorf("%s is not on this machine: --yes says that you may load it", u.Hostname())
+	}
+	if !cmd.Flags().Changed("streams") {
+		p.Load.Streams = min(p.Load.Streams, 20)
+	}
+	// Ten starts per second at most.
+	p.Load.Ramp = max(p.Load.Ramp, profiles.Duration(int64(p.Load.Streams))*profiles.Duration(1e8))
+	return nil
+}
+
+// output says where the result goes.
+type output struct {
+	json bool
+	file string
+}
+
+func parseOutput(s string) (output, error) {
+	kind, file, named := strings.Cut(s, "=")
+	switch {
+	case s == "":
+		return output{}, nil
+	case kind != "json":
+		return output{}, fmt.Errorf("-o %s: not built yet; json or json=FILE", kind)
+	case named && file == "":
+		return output{}, errors.New("-o json=: the file is missing")
+	}
+	return output{json: true, file: file}, nil
+}
+
+// write gives the text to stdout, or the JSON if that is where it goes.
+func (o output) write(cmd *cobra.Command, r *result.Result, f *runFlags) error {
+	stdout := cmd.OutOrStdout()
+	if o.json && o.file == "" {
+		return r.Encode(stdout)
+	}
+	if o.json {
+		// 0600: evidence is about somebody's server.
+		file, err := os.OpenFile(o.file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(r.Encode(file), file.Close()); err != nil {
+			return err
+		}
+	}
+	return printResult(stdout, r, f.verbose)
+}
+
+// printResult prints the summary and, where something is wrong, the timeline of the
+// first damaged stream.
+func printResult(w io.Writer, r *result.Result, verbose bool) error {
+	o := report.Options{Color: isTerminal(w), Verbose: verbose}
+	if err := report.Text(w, r, o); err != nil {
+		return err
+	}
+	if len(r.Timelines) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return report.Timeline(w, &r.Timelines[0], o)
+}
