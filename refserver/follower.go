@@ -22,46 +22,56 @@ type follower struct {
 	replay int
 	left   chan struct{} // closed when the follower has left its stream
 
-	ctx    context.Context // done when the follower is to stop; its cause says why
-	cancel context.CancelCauseFunc
+	ctx    context.Context // done when the follower is not to wait any more
+	cancel context.CancelFunc
 
 	mu   sync.Mutex
-	sink sink // nil before start
+	sink sink  // nil before start
+	cut  error // why the link was cut; nil while it was not
 }
 
 func newFollower(stream *Stream, tail store.Tail) *follower {
 	f := &follower{stream: stream, tail: tail, left: make(chan struct{})}
-	f.ctx, f.cancel = context.WithCancelCause(context.Background())
+	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
 
-// stop makes the follower leave. Only the first cause counts, except that a cut
-// always cuts.
+// stop makes the follower leave at once. Its link is reset, which ends a write that
+// is under way. Only the first cause counts.
 func (f *follower) stop(cause error) {
-	f.cancel(cause)
-	if errors.Is(cause, errSessionEnded) || errors.Is(cause, errDrain) {
-		return // what is stored is still written, and the body ends as it should
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.cut == nil {
+		f.cut = cause
+	}
 	if f.sink != nil {
 		f.sink.reset()
 	}
+	f.cancel()
 }
+
+// drain makes the follower leave when it has written what the log holds; then the
+// body ends as it should.
+func (f *follower) drain() { f.cancel() }
+
+// gone tells the follower that its client has left.
+func (f *follower) gone() { f.stop(errClientGone) }
 
 // start gives the follower its connection; run must follow.
 func (f *follower) start(k sink) {
 	f.mu.Lock()
 	f.sink = k
+	if f.cut != nil {
+		k.reset()
+	}
 	f.mu.Unlock()
 	f.stream.session.h.track(f)
 }
 
-// quit is for a follower that never got a connection.
-func (f *follower) quit() {
-	f.cancel(errClientGone)
-	_ = f.tail.Close() // the log stays as it is whatever a tail says
-	f.stream.detach(f)
+func (f *follower) wasCut() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cut
 }
 
 // run follows the log until the stream is complete, the client leaves or another
@@ -72,13 +82,13 @@ func (f *follower) run() (clean bool) {
 	h.cfg.OnEvent(Event{Kind: Attached, Get: get, Missed: f.replay})
 	err := f.follow()
 	reason := f.reason(err)
-	if reason == ReasonServer {
+	if reason == ReasonServer && f.wasCut() == nil {
 		clean = f.sink.finish() == nil
 	}
 	if !clean {
 		f.sink.reset()
 	}
-	f.cancel(errClientGone)
+	f.cancel()
 	_ = f.tail.Close() // the log stays as it is whatever a tail says
 	f.stream.detach(f)
 	h.metrics.closed[reason].Inc()
@@ -95,7 +105,10 @@ func (f *follower) follow() error {
 	if err := f.write(f.opening); err != nil {
 		return err
 	}
-	f.opening = nil
+	if len(f.opening) > 0 {
+		f.stream.session.h.metrics.wrote(pathPriming, 1, len(f.opening))
+		f.opening = nil
+	}
 	for {
 		batch, err := f.tail.Next(f.ctx)
 		if errors.Is(err, io.EOF) {
@@ -117,8 +130,8 @@ func (f *follower) follow() error {
 var errWrite = errors.New("write failed")
 
 func (f *follower) write(frames []byte) error {
-	if cause := context.Cause(f.ctx); errors.Is(cause, errReplaced) || errors.Is(cause, errCut) {
-		return cause
+	if err := f.wasCut(); err != nil {
+		return err
 	}
 	if err := f.sink.write(frames); err != nil {
 		return errors.Join(errWrite, err)
@@ -143,29 +156,21 @@ func (f *follower) account(batch store.Batch) {
 	}
 }
 
-// reason says why the follower leaves, from the error of follow and from what it was
-// told.
+// reason says why the follower leaves, given the error of follow.
 func (f *follower) reason(err error) Reason {
-	cause := context.Cause(f.ctx)
+	cut := f.wasCut()
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, context.Canceled) && cut == nil:
 		return ReasonServer
-	case errors.Is(cause, errReplaced):
+	case errors.Is(cut, errReplaced):
 		return ReasonReplaced
-	case errors.Is(cause, errClientGone):
-		return ReasonClient
+	case errors.Is(cut, errShutdown):
+		return ReasonServer
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return ReasonTimeout
-	case errors.Is(cause, errCut):
-		return ReasonError
-	case errors.Is(err, errWrite):
+	case errors.Is(cut, errClientGone), errors.Is(err, errWrite):
 		return ReasonClient
-	case errors.Is(cause, errSessionEnded), errors.Is(cause, errDrain):
-		return ReasonServer
 	}
 	f.stream.session.h.cfg.Logger.Warn("a connection was given up", "error", err)
 	return ReasonError
 }
-
-// gone tells the follower that its client has left.
-func (f *follower) gone() { f.stop(errClientGone) }

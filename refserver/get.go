@@ -1,6 +1,7 @@
 package refserver
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -21,39 +22,60 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) *refusal {
 		return refused
 	}
 	if cursors := r.Header.Values(headerCursor); len(cursors) > 0 && cursors[0] != "" {
-		outcome, refused := h.resume(w, r, s, cursors)
+		f, outcome, refused := h.resume(r, s, cursors)
 		h.metrics.resumes[outcome].Inc()
-		h.cfg.OnEvent(Event{Kind: Resumed, Outcome: outcome})
-		return refused
+		if refused != nil {
+			h.cfg.OnEvent(Event{Kind: Resumed, Outcome: outcome})
+			return refused
+		}
+		h.metrics.replay.Observe(float64(f.replay))
+		h.cfg.OnEvent(Event{Kind: Resumed, Outcome: outcome, Missed: f.replay})
+		w.Header().Set(headerMissed, strconv.Itoa(f.replay))
+		return h.follow(w, r, f, nil)
 	}
 	return h.listen(w, r, s)
 }
 
-// resume lets a connection follow a stream from a cursor. The cursor is judged
-// before anything else happens, so that a bad one disturbs nobody.
-func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *session, cursors []string) (Outcome, *refusal) {
+// resume finds the stream that a cursor leads to and takes its place there. The
+// cursor is judged before anything else happens, so that a bad one disturbs nobody.
+func (h *Handler) resume(r *http.Request, s *session, cursors []string) (*follower, Outcome, *refusal) {
 	if len(cursors) != 1 {
-		return ResumeUnknown, refuse(http.StatusBadRequest, "more than one Last-Event-ID")
+		return nil, ResumeUnknown, refuse(http.StatusBadRequest, "more than one Last-Event-ID")
 	}
 	tail, err := h.after(r, s, cursors[0])
 	if err != nil {
-		return h.unresumable(err)
+		outcome, refused := h.unresumable(err)
+		return nil, outcome, refused
 	}
-	stream := s.revive(tail.Position().Stream.Name)
-	if stream == nil {
+	f, err := s.claim(r.Context(), tail)
+	if err != nil {
 		_ = tail.Close() // nothing was read from it
-		return ResumeUnknown, &refusal{http.StatusNotFound, -32001, "session not found"}
-	}
-	f := newFollower(stream, tail)
-	if err := stream.attach(r.Context(), f, h.cfg.OnConflict == Takeover); err != nil {
-		f.cancel(err)
-		_ = tail.Close() // nothing was read from it
-		return ResumeConflict, refuse(http.StatusConflict, errConflict.Error())
+		if errors.Is(err, errSessionEnded) {
+			return nil, ResumeUnknown, &refusal{http.StatusNotFound, -32001, "session not found"}
+		}
+		return nil, ResumeConflict, refuse(http.StatusConflict, errConflict.Error())
 	}
 	f.replay = tail.Position().Missed
-	h.metrics.replay.Observe(float64(f.replay))
-	w.Header().Set(headerMissed, strconv.Itoa(f.replay))
-	return ResumeOK, h.follow(w, r, f, nil)
+	return f, ResumeOK, nil
+}
+
+// claim attaches a follower to the stream that a tail reads.
+func (s *session) claim(ctx context.Context, tail store.Tail) (*follower, error) {
+	for {
+		stream := s.revive(tail.Position().Stream.Name)
+		if stream == nil {
+			return nil, errSessionEnded
+		}
+		f := newFollower(stream, tail)
+		err := stream.attach(ctx, f, s.h.cfg.OnConflict == Takeover)
+		if err == nil {
+			return f, nil
+		}
+		f.cancel()
+		if !errors.Is(err, errRetired) {
+			return nil, err
+		}
+	}
 }
 
 // after finds the tail behind a cursor. A planted defect may move it by one event.
@@ -122,7 +144,7 @@ func (h *Handler) listen(w http.ResponseWriter, r *http.Request, s *session) *re
 		return h.unavailable(err)
 	}
 	if err := stream.attach(r.Context(), f, false); err != nil {
-		f.cancel(err)
+		f.cancel()
 		_ = f.tail.Close() // nothing was read from it
 		return refuse(http.StatusConflict, errConflict.Error())
 	}

@@ -130,6 +130,15 @@ func StreamFrom(ctx context.Context) *Stream {
 
 // add takes a new session in.
 func (h *Handler) add(s *session) *refusal {
+	if refused := h.admit(s); refused != nil {
+		return refused
+	}
+	h.metrics.sessions.Inc()
+	h.cfg.OnEvent(Event{Kind: SessionOpened})
+	return nil
+}
+
+func (h *Handler) admit(s *session) *refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -140,22 +149,21 @@ func (h *Handler) add(s *session) *refusal {
 	}
 	h.running.Add(1)
 	h.sessions[s.id] = s
-	h.metrics.sessions.Inc()
-	h.cfg.OnEvent(Event{Kind: SessionOpened})
 	return nil
 }
 
-// drop takes a session out, once.
-func (h *Handler) drop(s *session) bool {
+// drop takes a session out: its id is unknown from now on.
+func (h *Handler) drop(s *session) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.sessions[s.id] != s {
-		return false
+	known := h.sessions[s.id] == s
+	if known {
+		delete(h.sessions, s.id)
 	}
-	delete(h.sessions, s.id)
-	h.metrics.sessions.Dec()
-	h.cfg.OnEvent(Event{Kind: SessionEnded})
-	return true
+	h.mu.Unlock()
+	if known {
+		h.metrics.sessions.Dec()
+		h.cfg.OnEvent(Event{Kind: SessionEnded})
+	}
 }
 
 // track notes that a follower runs.
@@ -165,7 +173,7 @@ func (h *Handler) track(f *follower) {
 	h.running.Add(1)
 	h.followers[f] = struct{}{}
 	if h.closed {
-		f.cancel(errSessionEnded)
+		f.drain()
 	}
 }
 
@@ -213,7 +221,7 @@ func (h *Handler) Close() error {
 	all := slices.Collect(maps.Keys(h.followers))
 	h.mu.Unlock()
 	for _, f := range all {
-		f.stop(errCut)
+		f.stop(errShutdown)
 	}
 	return nil
 }

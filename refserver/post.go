@@ -178,7 +178,7 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request, f *follower, be
 		if k, err := h.hijack(w, r); err == nil {
 			f.start(k)
 			if begin != nil && !begin() {
-				f.cancel(errDrain)
+				f.drain()
 			}
 			go k.watch(f.gone)
 			go f.run()
@@ -187,7 +187,7 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request, f *follower, be
 	}
 	f.start(h.httpSink(w, r))
 	if begin != nil && !begin() {
-		f.cancel(errDrain)
+		f.drain()
 	}
 	stop := context.AfterFunc(r.Context(), f.gone)
 	defer stop()

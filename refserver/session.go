@@ -200,7 +200,7 @@ func (s *session) end() {
 	close(s.done)
 	s.idle.Stop()
 	for _, stream := range s.streams {
-		stream.stop(errSessionEnded)
+		stream.drain()
 	}
 }
 
@@ -331,7 +331,7 @@ func (s *session) fromEnd(ctx context.Context, stream *Stream) (*follower, error
 func (s *session) forget(stream *Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.streams[stream.key.Name] == stream && stream.idle() {
+	if s.streams[stream.key.Name] == stream && stream.retire() {
 		delete(s.streams, stream.key.Name)
 		s.h.metrics.streams[stream.kind()][stateDetached].Dec()
 	}

@@ -32,6 +32,7 @@ type hijackSink struct {
 	chunked bool
 	timeout time.Duration
 	buffers *sync.Pool
+	shut    sync.Once // a link that was ended must not be reset: bytes may be under way
 }
 
 // hijack takes the connection of a request over. The response will be 200 with an
@@ -118,10 +119,14 @@ func (k *hijackSink) finish() error {
 			return err
 		}
 	}
-	return k.conn.Close()
+	var err error
+	k.shut.Do(func() { err = k.conn.Close() })
+	return err
 }
 
-func (k *hijackSink) reset() { resetConn(k.conn) }
+func (k *hijackSink) reset() {
+	k.shut.Do(func() { resetConn(k.conn) })
+}
 
 // resetConn closes a link so that what its send queue still holds is thrown away:
 // after a takeover the old link must not deliver megabytes more.

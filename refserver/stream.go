@@ -11,14 +11,18 @@ import (
 	"github.com/gapless-dev/gapless/refserver/store"
 )
 
-// Why a follower was told to stop.
+// Why a link was cut.
 var (
-	errSessionEnded = errors.New("the session has ended")
-	errReplaced     = errors.New("another connection took the stream over")
-	errClientGone   = errors.New("the client has left")
-	errCut          = errors.New("the server is closing")
-	errDrain        = errors.New("nothing follows what is stored")
+	errReplaced   = errors.New("another connection took the stream over")
+	errClientGone = errors.New("the client has left")
+	errShutdown   = errors.New("the server is closing")
 )
+
+// errSessionEnded tells a request that its session has ended meanwhile.
+var errSessionEnded = errors.New("the session has ended")
+
+// errRetired tells a resume to look for the stream again.
+var errRetired = errors.New("the stream was retired")
 
 // errConflict is returned to a resume of an attached stream under [Refuse].
 var errConflict = errors.New("the stream has a connection")
@@ -38,10 +42,10 @@ type Stream struct {
 	mu       sync.Mutex
 	follower *follower // nil while nobody is connected
 	finished bool      // the response was given to the stream
-	// unstored: the end of the stream is not in the store (a planted defect), so
-	// followers must not wait for it.
-	unstored bool
-	lastID   string // id of the last event, for a standalone stream opened again
+	// retired: finished, unfollowed, and no longer found by its name. A connection
+	// that still holds it must look again, or two could follow one log.
+	retired bool
+	lastID  string // id of the last event, for a standalone stream opened again
 	// answered is told when the response was given to the stream.
 	answered func()
 }
@@ -71,9 +75,6 @@ func (s *Stream) OnAnswer(f func()) {
 func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 	h := s.session.h
 	if h.cfg.Defect.Swallow(s.attached(), last) {
-		if last {
-			s.endUnstored()
-		}
 		return nil
 	}
 	id, err := h.store.Append(ctx, s.key, store.Event{Frame: frame, Last: last})
@@ -97,7 +98,6 @@ func (s *Stream) answer(ctx context.Context, frame []byte) {
 	err := s.append(ctx, frame, true)
 	if err != nil {
 		s.session.h.cfg.Logger.Error("response not stored", "error", err)
-		s.endUnstored()
 	}
 	s.mu.Lock()
 	tell := s.answered
@@ -111,21 +111,14 @@ func (s *Stream) answer(ctx context.Context, frame []byte) {
 	s.session.forget(s)
 }
 
-// finish notes that nothing will be appended any more.
+// finish notes that nothing will be appended any more. Whoever follows the stream
+// has to leave even if its end is not in the store.
 func (s *Stream) finish() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.finished = true
-	s.mu.Unlock()
-}
-
-// endUnstored ends a stream whose end is not in the store.
-func (s *Stream) endUnstored() {
-	s.mu.Lock()
-	s.finished, s.unstored = true, true
-	f := s.follower
-	s.mu.Unlock()
-	if f != nil {
-		f.stop(errDrain)
+	if s.follower != nil {
+		s.follower.drain()
 	}
 }
 
@@ -141,7 +134,6 @@ func (s *Stream) prime(ctx context.Context) (id string, wire []byte, err error) 
 	if err != nil {
 		return "", nil, err
 	}
-	s.session.h.metrics.wrote(pathPriming, 1, len(event.Frame)+len(id))
 	return id, store.AppendFrame(nil, id, event), nil
 }
 
@@ -150,13 +142,17 @@ func (s *Stream) prime(ctx context.Context) (id string, wire []byte, err error) 
 func (s *Stream) attach(ctx context.Context, f *follower, replace bool) error {
 	for {
 		s.mu.Lock()
+		if s.retired {
+			s.mu.Unlock()
+			return errRetired
+		}
 		old := s.follower
 		if old == nil {
 			s.follower = f
 			s.written.Store(s.appended.Load())
 			s.connected.Store(true)
-			if s.unstored {
-				f.stop(errDrain)
+			if s.finished {
+				f.drain()
 			}
 			s.mu.Unlock()
 			s.session.h.metrics.move(s.kind(), stateDetached, stateLive)
@@ -192,19 +188,20 @@ func (s *Stream) kind() kind { return kindOf(s.key.Name) }
 // attached reports whether a connection follows the stream.
 func (s *Stream) attached() bool { return s.connected.Load() }
 
-// idle reports whether the stream is finished and nobody follows it.
-func (s *Stream) idle() bool {
+// retire takes the stream out of use if it is finished and nobody follows it.
+func (s *Stream) retire() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.finished && s.follower == nil
+	s.retired = s.retired || s.finished && s.follower == nil
+	return s.retired
 }
 
-func (s *Stream) stop(cause error) {
+// drain lets the connection of the stream, if any, come to a clean end.
+func (s *Stream) drain() {
 	s.mu.Lock()
-	f := s.follower
-	s.mu.Unlock()
-	if f != nil {
-		f.stop(cause)
+	defer s.mu.Unlock()
+	if s.follower != nil {
+		s.follower.drain()
 	}
 }
 
