@@ -1,9 +1,12 @@
 package refserver_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,4 +55,235 @@ func TestResume_CutAtEveryEvent_YieldsExactlyTheRest(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestResume_CursorThatLeadsNowhere_Is400AndDisturbsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{Events: 8})})
+		p, other := r.open(latest), r.open(latest)
+		s := p.emit(1, "a", `{"messages":20,"interval_ms":1000}`)
+		priming := s.take(1)[0]
+		foreign := other.emit(1, "b", `{"messages":1}`).rest()[0]
+		nonce, _, _ := strings.Cut(priming.id, "-")
+		time.Sleep(15 * time.Second) // 16 messages: the first are evicted
+		bad := map[string]string{
+			"unknown":      "nobody-1",
+			"no number":    nonce + "-",
+			"no nonce":     "-1",
+			"future":       nonce + "-9999",
+			"next":         nonce + "-18",
+			"zero":         nonce + "-0",
+			"leading zero": nonce + "-017",
+			"signed":       nonce + "-+17",
+			"huge":         nonce + "-99999999999999999999999",
+			"long":         strings.Repeat("x", 5000),
+			"spaces":       "a b-1",
+			"not ASCII":    "é-1",
+			"foreign":      foreign.id,
+			"evicted":      priming.id,
+			"markup":       "<script>-1",
+		}
+		for name, cursor := range bad {
+			code, body := p.status(ask{method: "GET", session: p.id, version: latest, cursor: cursor})
+			if code != 400 || strings.Contains(body, cursor) || strings.Contains(body, "data:") {
+				t.Errorf("%s: %d %q", name, code, body)
+			}
+		}
+		// The stream went on meanwhile, on the connection it had.
+		if got := numbers(t, s.rest()); !slices.Equal(got, upTo(20)[1:]) {
+			t.Errorf("the attached client got %v", got)
+		}
+	})
+}
+
+func TestResume_WhileAttached_TakesOverAndTheOldLinkIsReset(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		t.Run(fmt.Sprintf("keep connections %t", keep), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := virtual(t, refserver.Config{Store: newStore(t, store.Limits{}), KeepConnections: keep}).open(latest)
+				old := p.emit(1, "a", twenty)
+				seen := old.take(4)
+				fresh := p.resume(seen[3].id)
+				if got := numbers(t, slices.Concat(seen, fresh.rest())); !slices.Equal(got, upTo(20)) {
+					t.Errorf("got %v", got)
+				}
+				late := 0
+				for {
+					_, err := old.next()
+					if errors.Is(err, io.EOF) {
+						t.Fatal("the old body came to a clean end")
+					}
+					if err != nil {
+						break
+					}
+					late++
+				}
+				if late > 1 {
+					t.Errorf("%d events on the old link after the takeover", late)
+				}
+			})
+		})
+	}
+}
+
+func TestResume_WhileAttached_RefusedByPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := virtual(t, refserver.Config{Store: newStore(t, store.Limits{}), OnConflict: refserver.Refuse}).open(latest)
+		s := p.emit(1, "a", twenty)
+		seen := s.take(4)
+		code, _ := p.status(ask{method: "GET", session: p.id, version: latest, cursor: seen[3].id})
+		if code != 409 {
+			t.Errorf("resume of an attached stream: %d", code)
+		}
+		s.cut()
+		synctest.Wait()
+		if got := numbers(t, slices.Concat(seen, p.resume(seen[3].id).rest())); !slices.Equal(got, upTo(20)) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// A reader that stalls holds up nobody, and its stream can be taken over although
+// a write to it is under way.
+func TestResume_OfAStalledReader_TakesOver(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		t.Run(fmt.Sprintf("keep connections %t", keep), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := virtual(t, refserver.Config{Store: newStore(t, store.Limits{}), KeepConnections: keep}).open(latest)
+				stalled := p.emit(1, "a", `{"messages":3000,"bytes":1000}`)
+				seen := stalled.take(10)
+				synctest.Wait() // 64 KiB are in the link, the writer is blocked
+				if got := numbers(t, p.emit(2, "b", twenty).rest()); !slices.Equal(got, upTo(20)) {
+					t.Errorf("a neighbour got %v", got)
+				}
+				begun := time.Now()
+				fresh := p.resume(seen[9].id)
+				if waited := time.Since(begun); waited > 0 {
+					t.Errorf("the takeover took %s", waited)
+				}
+				if got := numbers(t, slices.Concat(seen, fresh.rest())); !slices.Equal(got, upTo(3000)) {
+					t.Errorf("got %d events", len(got))
+				}
+			})
+		})
+	}
+}
+
+func TestStalledReader_IsCutAfterTheWriteTimeout_AndMayResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reasons := make(chan refserver.Reason, 10)
+		p := virtual(t, refserver.Config{
+			Store: newStore(t, store.Limits{}), WriteTimeout: 7 * time.Second,
+			OnEvent: func(e refserver.Event) {
+				if e.Kind == refserver.Detached {
+					reasons <- e.Reason
+				}
+			},
+		}).open(latest)
+		begun := time.Now()
+		s := p.emit(1, "a", `{"messages":3000,"bytes":1000}`)
+		seen := s.take(1)
+		if reason := <-reasons; reason != refserver.ReasonTimeout || time.Since(begun) != 7*time.Second {
+			t.Errorf("left for reason %s after %s", reason, time.Since(begun))
+		}
+		if got := numbers(t, slices.Concat(seen, p.resume(seen[0].id).rest())); !slices.Equal(got, upTo(3000)) {
+			t.Errorf("got %d events", len(got))
+		}
+	})
+}
+
+func TestRevisions_PrimingOnlyFromTheNewest_IdsAlways(t *testing.T) {
+	for revision, primed := range map[string]bool{"2025-03-26": false, "2025-06-18": false, "2025-11-25": true} {
+		t.Run(revision, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := virtual(t, refserver.Config{Store: newStore(t, store.Limits{}), Retry: time.Second}).open(revision)
+				if p.revision != revision {
+					t.Fatalf("negotiated %s", p.revision)
+				}
+				want := upTo(20)
+				if !primed {
+					want = want[1:]
+				}
+				s := p.emit(1, "a", twenty)
+				seen := s.take(3)
+				s.cut()
+				all := slices.Concat(seen, p.resume(seen[2].id).rest())
+				if got := numbers(t, all); !slices.Equal(got, want) {
+					t.Errorf("got %v", got)
+				}
+				ids := map[string]bool{}
+				for i, e := range all {
+					if e.id == "" || ids[e.id] {
+						t.Errorf("event %d has id %q", i+1, e.id)
+					}
+					ids[e.id] = true
+					if (e.retry == "1000") != (primed && i == 0) {
+						t.Errorf("event %d has retry %q", i+1, e.retry)
+					}
+				}
+			})
+		})
+	}
+}
+
+// All sessions use the same request ids, and nothing of one is seen in another.
+func TestSessions_SameRequestIDs_AreIsolated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{})})
+		var streams []*stream
+		for s := range 4 {
+			p := r.open(latest)
+			for id := 1; id <= 3; id++ {
+				streams = append(streams, p.emit(id, fmt.Sprintf("tok-%d-%d-", s, id), twenty))
+			}
+		}
+		ids := map[string]bool{}
+		for i, s := range streams {
+			token := fmt.Sprintf("tok-%d-%d-", i/3, i%3+1)
+			all := s.rest()
+			if got := numbers(t, all); !slices.Equal(got, upTo(20)) {
+				t.Errorf("stream %d got %v", i, got)
+			}
+			for _, e := range all[1:] {
+				if !strings.Contains(e.data, token) || strings.Count(e.data, "tok-") != 1 {
+					t.Errorf("stream %d got %s", i, e.data)
+				}
+			}
+			for _, e := range all {
+				if ids[e.id] {
+					t.Errorf("id %s twice", e.id)
+				}
+				ids[e.id] = true
+			}
+			if !strings.Contains(all[21].data, fmt.Sprintf(`"id":%d,`, i%3+1)) {
+				t.Errorf("stream %d ends with %s", i, all[21].data)
+			}
+		}
+	})
+}
+
+// Without a store the frames are those of a server that has none, and what nobody
+// reads is gone.
+func TestNoStore_NoIds_NothingToResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := virtual(t, refserver.Config{Retry: time.Second}).open(latest)
+		for i, e := range p.emit(1, "a", twenty).rest() {
+			if e.id != "" || e.retry != "" || e.data == "" {
+				t.Errorf("event %d is %+v", i+1, e)
+			}
+		}
+		if code, _ := p.status(ask{method: "GET", session: p.id, version: latest, cursor: "x-1"}); code != 400 {
+			t.Errorf("resume without a store: %d", code)
+		}
+		s := p.emit(2, "b", twenty)
+		if got := numbers(t, s.take(5)); !slices.Equal(got, []int{1, 2, 3, 4, 5}) {
+			t.Errorf("got %v", got)
+		}
+		s.cut()
+		time.Sleep(time.Second)
+		account := p.fixture.Ledger.Take([]string{"b"})[0]
+		if account.Emitted != 20 || account.Cancelled {
+			t.Errorf("the call was not finished: %+v", account)
+		}
+	})
 }

@@ -185,6 +185,7 @@ func (p *peer) stream(a ask) *stream {
 		body, _ := io.ReadAll(resp.Body)
 		p.t.Fatalf("%s: %s %s", a.method, resp.Status, body)
 	}
+	p.t.Cleanup(func() { resp.Body.Close() })
 	return &stream{t: p.t, Response: resp, r: bufio.NewReader(resp.Body)}
 }
 
