@@ -1,0 +1,221 @@
+package judge_test
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/judge"
+)
+
+// A run is a random history with the setup that judges it: streams, a control call
+// and a canary.
+type run struct {
+	setup   judge.Setup
+	streams [][]history.Record
+	kinds   []history.StreamKind
+}
+
+// legal makes a history in which a correct server meets cuts of all kinds. At least
+// one call is cut after a committed id. The run holds.
+func legal(rng *rand.Rand) *run {
+	r := &run{setup: judge.Setup{Revision: "2025-11-25", Oracle: judge.OracleNumbered, IDs: true}}
+	if rng.IntN(3) > 0 {
+		r.setup.Oracle, r.setup.Ledger = judge.OracleLedger, true
+	}
+	n := 2 + rng.IntN(7)
+	if r.setup.Oracle == judge.OracleLedger || rng.IntN(2) == 0 {
+		r.setup.Expected = int64(n)
+	}
+	loads := 1 + rng.IntN(3)
+	for i := range loads {
+		s := &server{rng: rng, session: uint32(1 + rng.IntN(2)), stream: uint32(i + 1), n: n, cuts: rng.IntN(3), ledger: r.setup.Ledger}
+		if i == 0 {
+			s.cuts, s.afterID = 1+rng.IntN(3), true
+		}
+		r.add(s.serve(), history.StreamLoad)
+		r.setup.Faults += s.cut
+	}
+	control := &server{rng: rng, session: 1, stream: uint32(loads + 1), n: n, ledger: r.setup.Ledger}
+	r.add(control.serve(), history.StreamControl)
+	canary := &server{rng: rng, session: 1, stream: uint32(loads + 4), n: n, ledger: r.setup.Ledger, canary: true}
+	r.add(canary.serve(), history.StreamCanary)
+	r.setup.Streams, r.setup.CutCalls = loads, 1
+	return r
+}
+
+func (r *run) add(records []history.Record, kind history.StreamKind) {
+	r.streams, r.kinds = append(r.streams, records), append(r.kinds, kind)
+}
+
+// A server is a correct target and a correct client of one stream, as a script.
+type server struct {
+	rng             *rand.Rand
+	session, stream uint32
+	n, cuts         int
+	afterID, ledger bool
+	canary          bool
+
+	log     []history.Event
+	out     []history.Record
+	at      time.Duration
+	attempt uint16
+	link    uint32
+	cut     int
+}
+
+func (s *server) serve() []history.Record {
+	s.build()
+	next := 0 // the first event of the log that the client has not committed
+	for {
+		if s.exchange(&next) {
+			break
+		}
+		if next == 0 && !s.afterID && s.rng.IntN(2) == 0 { // cut before the first committed id
+			s.record(history.Record{Kind: history.KindSettled, Outcome: history.OutcomeIndeterminate})
+			s.account()
+			return s.out
+		}
+	}
+	s.record(history.Record{Kind: history.KindSettled, Outcome: history.OutcomeCompleted})
+	s.account()
+	return s.out
+}
+
+// build makes the log: a priming event, the messages with an unnumbered notification
+// here and there, the response.
+func (s *server) build() {
+	add := func(e history.Event) {
+		e.HasID, e.IDHash = true, uint64(s.stream)<<32|uint64(len(s.log)+1)
+		e.Cursor = uint32(len(s.log) + 1)
+		s.log = append(s.log, e)
+	}
+	add(history.Event{Class: history.ClassEmpty})
+	for k := 1; k <= s.n; k++ {
+		if s.rng.IntN(8) == 0 {
+			add(history.Event{Class: history.ClassNotification, Owner: history.OwnerUnmarked, Hash: s.rng.Uint64()})
+		}
+		add(history.Event{Class: history.ClassProgress, Owner: history.OwnerSelf, Seq: int64(k), Total: int64(s.n), Ordered: true,
+			Progress: float64(k), Hash: s.hash(int64(k))})
+	}
+	add(history.Event{Class: history.ClassResponse, Owner: history.OwnerSelf, Hash: s.rng.Uint64()})
+}
+
+func (s *server) hash(seq int64) uint64 { return uint64(s.stream)*1000003 + uint64(seq)*7919 }
+
+func (s *server) record(r history.Record) {
+	s.at += time.Duration(1+s.rng.IntN(5)) * time.Millisecond
+	r.At, r.Session, r.Stream, r.Attempt, r.Link = s.at, s.session, s.stream, s.attempt, s.link
+	s.out = append(s.out, r)
+}
+
+// exchange plays one exchange from the cursor on, and reports whether the response came.
+func (s *server) exchange(next *int) bool {
+	resume := len(s.out) > 0
+	if resume {
+		s.attempt++
+	}
+	s.link++
+	s.record(history.Record{Kind: history.KindAttempt, Exchange: history.Exchange{Resume: resume, Cursor: uint32(*next)}})
+	if resume && s.rng.IntN(6) == 0 { // the old link still had something
+		late := s.log[s.rng.IntN(len(s.log))]
+		late.Late, late.Cursor = true, uint32(*next)
+		s.record(history.Record{Kind: history.KindEvent, Event: late})
+	}
+	if resume && s.rng.IntN(6) == 0 {
+		s.record(history.Record{Kind: history.KindHead, Head: history.Head{Status: 409, Missed: -1}})
+		s.record(history.Record{Kind: history.KindEnd, End: history.EndStatus})
+		return false
+	}
+	strike := -1 // the fault fires before the event with this index
+	if s.cut < s.cuts {
+		strike = *next + s.rng.IntN(len(s.log)-*next+1)
+		if s.afterID && *next == 0 {
+			strike = 1 + s.rng.IntN(len(s.log)-1) // so that it has to resume
+		}
+	}
+	if strike == *next && s.rng.IntN(2) == 0 {
+		return s.strike("before-headers", *next)
+	}
+	missed := int32(-1)
+	if resume {
+		missed = int32(s.rng.IntN(len(s.log) - *next + 1))
+	}
+	s.record(history.Record{Kind: history.KindHead, Head: history.Head{Status: 200, Body: history.BodySSE, Missed: missed}})
+	dropped := 1 + s.rng.IntN(s.n)
+	for i := *next; i < len(s.log); i++ {
+		if i == strike {
+			return s.strike("between-events", *next)
+		}
+		if s.canary && s.log[i].Seq == int64(dropped) {
+			continue
+		}
+		s.record(history.Record{Kind: history.KindEvent, Event: s.log[i]})
+		*next = i + 1
+	}
+	if strike == len(s.log) {
+		s.strike("after-response", *next)
+		return true
+	}
+	s.record(history.Record{Kind: history.KindEnd, End: history.EndClean})
+	return true
+}
+
+// strike cuts the link.
+func (s *server) strike(place string, next int) bool {
+	s.cut++
+	kinds := []string{"rst", "fin", "chunk-end"}
+	ends := []history.End{history.EndReset, history.EndTruncated, history.EndMidEvent}
+	k := s.rng.IntN(len(kinds))
+	s.record(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: kinds[k], Place: place, AfterID: next > 0}})
+	s.record(history.Record{Kind: history.KindEnd, End: ends[k]})
+	return false
+}
+
+// account writes the target's ledger.
+func (s *server) account() {
+	if !s.ledger {
+		return
+	}
+	for k := 1; k <= s.n; k++ {
+		s.record(history.Record{Kind: history.KindLedgerMessage, Ledger: history.Ledger{Seq: int64(k), Hash: s.hash(int64(k)), Fate: history.FateAccepted}})
+	}
+	s.record(history.Record{Kind: history.KindLedgerCall, Ledger: history.Ledger{Known: true, Emitted: int64(s.n), Executions: 1, Responses: 1}})
+}
+
+// judge feeds the streams one after the other.
+func (r *run) judge() judge.Verdict {
+	j := judge.New(r.setup)
+	for i, records := range r.streams {
+		st := j.Open(records[0].Session, records[0].Stream, r.kinds[i])
+		for k := range records {
+			st.Observe(&records[k])
+		}
+		st.Close()
+	}
+	return j.Finish(wellTail())
+}
+
+// interleaved feeds the streams in a random interleaving.
+func (r *run) interleaved(rng *rand.Rand) judge.Verdict {
+	j := judge.New(r.setup)
+	open := make([]*judge.Stream, len(r.streams))
+	next := make([]int, len(r.streams))
+	var alive []int
+	for i, records := range r.streams {
+		open[i] = j.Open(records[0].Session, records[0].Stream, r.kinds[i])
+		alive = append(alive, i)
+	}
+	for len(alive) > 0 {
+		k := rng.IntN(len(alive))
+		i := alive[k]
+		if next[i] == len(r.streams[i]) {
+			open[i].Close()
+			alive = append(alive[:k], alive[k+1:]...)
+			continue
+		}
+		open[i].Observe(&r.streams[i][next[i]])
+		next[i]++
+	}
+	return j.Finish(wellTail())
+}
