@@ -48,6 +48,8 @@ func (e End) close(conn net.Conn) {
 		if c, ok := conn.(interface{ SetLinger(sec int) error }); ok {
 			_ = c.SetLinger(0) // it fails only on a connection that is gone already
 		}
+	} else {
+		drain(conn)
 	}
 	_ = conn.Close() // nothing is left to be lost: the link is given up
 }
