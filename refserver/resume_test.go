@@ -38,7 +38,7 @@ func TestResume_CutAtEveryEvent_YieldsExactlyTheRest(t *testing.T) {
 						s := p.emit(cut, "tok"+strconv.Itoa(cut), twenty)
 						seen := s.take(cut)
 						s.cut()
-						time.Sleep(late)
+						pass(late)
 						again := p.resume(seen[cut-1].id)
 						if cut < 22 && again.Header.Get("Gapless-Missed") == "" {
 							t.Fatal("no Gapless-Missed on a resume")
@@ -65,7 +65,7 @@ func TestResume_CursorThatLeadsNowhere_Is400AndDisturbsNobody(t *testing.T) {
 		priming := s.take(1)[0]
 		foreign := other.emit(1, "b", `{"messages":1}`).rest()[0]
 		nonce, _, _ := strings.Cut(priming.id, "-")
-		time.Sleep(15 * time.Second) // 16 messages: the first are evicted
+		pass(15 * time.Second) // 16 messages: the first are evicted
 		bad := map[string]string{
 			"unknown":      "nobody-1",
 			"no number":    nonce + "-",
@@ -280,7 +280,7 @@ func TestNoStore_NoIds_NothingToResume(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		s.cut()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		account := p.fixture.Ledger.Take([]string{"b"})[0]
 		if account.Emitted != 20 || account.Cancelled {
 			t.Errorf("the call was not finished: %+v", account)

@@ -313,3 +313,6 @@ func eventually(t testing.TB, what string, condition func() bool) {
 		}
 	}
 }
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }
