@@ -129,7 +129,7 @@ func repository(t *testing.T, root string) []source {
 		}
 		name := filepath.ToSlash(rel)
 		if d.IsDir() {
-			if name == ".git" || d.Name() == "node_modules" {
+			if name == ".git" || name == "out" || d.Name() == "node_modules" {
 				return filepath.SkipDir
 			}
 			return nil
