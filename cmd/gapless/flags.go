@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -79,8 +80,14 @@ func setStreams(p *profiles.Profile, v string) error {
 	}
 	p.Load.UseClosed(n, 0)
 	p.Load.Hold = true // setCalls, which comes later, takes it back
+	p.Load.Ramp = max(p.Load.Ramp, profiles.Duration(n)*startEvery)
 	return nil
 }
+
+// startEvery spreads the starts of a load that --streams makes larger than its
+// profile's: opening a stream costs both sides a call, and a generator that cannot
+// keep up has no alibi.
+const startEvery = profiles.Duration(time.Millisecond)
 
 func setCalls(p *profiles.Profile, v string) error {
 	p.Load.Hold = false
@@ -145,11 +152,25 @@ func applyOverrides(cmd *cobra.Command, p *profiles.Profile) error {
 	if len(complaints) > 0 {
 		return errors.Join(complaints...)
 	}
+	if changesReach(cmd) {
+		p.Reach = profiles.Reach{}
+	}
 	p.Resolve()
 	if err := p.Validate(); err != nil {
 		return err
 	}
 	return p.Built()
+}
+
+// changesReach tells whether a flag changed what the profile's own reach was written
+// for; then the default reach applies (VERDICT §5).
+func changesReach(cmd *cobra.Command) bool {
+	changed := cmd.Flags().Changed("fault")
+	for _, o := range overrides() {
+		part, _, _ := strings.Cut(o.path, ".")
+		changed = changed || cmd.Flags().Changed(o.name) && part != "judge" && o.name != "defect"
+	}
+	return changed || cmd.Flags().Changed("contract")
 }
 
 func setFaults(cmd *cobra.Command, p *profiles.Profile) error {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen"
+	"github.com/gapless-dev/gapless/loadgen/history"
 	"github.com/gapless-dev/gapless/loadgen/judge"
 	"github.com/gapless-dev/gapless/loadgen/report"
 	"github.com/gapless-dev/gapless/loadgen/result"
@@ -31,6 +32,9 @@ type Config struct {
 	Secret []byte
 	// Version and Command go into the result as they are.
 	Version, Command string
+	// Record, if set, is given every record of the load, from the goroutine of its
+	// stream; the record is only valid during the call.
+	Record func(*history.Record)
 	// Progress, if set, is told where the run is, every Interval (0 means 1 s), by one
 	// goroutine at a time.
 	Progress func(report.Progress)
@@ -174,7 +178,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial) (judge.T
 	if err != nil {
 		return judge.Tail{}, loadgen.Report{}, err
 	}
-	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger)
+	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, x.c.Record)
 	cfg.Expected, cfg.Observer, cfg.Live = t.expected, court, new(loadgen.Live)
 	stop := x.watch(cfg.Live, court, t.plans.Arrivals)
 	load, err := loadgen.Run(ctx, cfg)

@@ -19,30 +19,70 @@ func (x *experiment) timeline(g *judge.Guilty) result.Timeline {
 		t.Expected = fmt.Sprintf("1-%d (%s)", g.Expected, g.ExpectedFrom)
 	}
 	links := map[uint32]uint32{0: 0} // the run's numbers to the stream's own
-	var began time.Duration
 	for i := range g.Steps {
 		s := &g.Steps[i]
-		if i == 0 {
-			began = s.At
-		}
 		if _, seen := links[s.Link]; !seen {
 			links[s.Link] = uint32(len(links))
 		}
+		at := (s.At - g.Steps[0].At).Seconds()
 		if s.Omitted > 0 {
 			t.Steps = append(t.Steps, result.Step{
-				AtSeconds: (s.At - began).Seconds(), Mark: result.Received, Text: fmt.Sprintf("… %d steps left out", s.Omitted), Cursor: -1,
+				AtSeconds: at, Mark: result.Received, Text: fmt.Sprintf("… %d steps left out", s.Omitted), Cursor: -1,
 			})
 		}
-		mark, text := words(s)
-		step := result.Step{
-			AtSeconds: (s.At - began).Seconds(), Link: links[s.Link], Mark: mark, Text: text, Finding: s.Mark, Cursor: int64(s.Cursor) - 1,
+		if i > 0 && joins(&g.Steps[i-1], s) {
+			join(&t.Steps[len(t.Steps)-1], s)
+			continue
 		}
+		mark, text := words(s)
+		step := result.Step{AtSeconds: at, Link: links[s.Link], Mark: mark, Text: text, Finding: s.Mark, Cursor: int64(s.Cursor) - 1}
 		if s.Kind == "request" || s.Kind == "settled" {
 			step.Cursor = -1
 		}
 		t.Steps = append(t.Steps, step)
 	}
 	return t
+}
+
+// joins tells whether a step says so little beyond the one before it that both fit on
+// one line: the priming event of a head, the end that a fault or a response brought,
+// the outcome that an end leads to.
+func joins(before, s *judge.Step) bool {
+	switch s.Kind {
+	case "priming":
+		return before.Kind == "head" && before.Mark == ""
+	case "end":
+		return before.Kind == "fault" || before.Kind == "response"
+	case "settled":
+		return before.Kind == "end" || before.Kind == "response"
+	}
+	return false
+}
+
+// join adds what s says to the line before it.
+func join(line *result.Step, s *judge.Step) {
+	switch s.Kind {
+	case "priming":
+		line.Text, line.Cursor = strings.Replace(line.Text, "; ", "; priming, ", 1), int64(s.Cursor)-1
+		if !strings.Contains(line.Text, "priming") {
+			line.Text += "; priming"
+		}
+	case "end":
+		if line.Mark != result.Cut {
+			line.Text += "; end"
+			if s.End != "clean" {
+				line.Text += ": " + s.End
+			}
+		}
+	case "settled":
+		if s.Outcome != "completed" {
+			line.Text += "; " + s.Outcome
+		}
+	}
+	if s.Mark != "" && line.Finding != "" {
+		line.Finding += "; "
+	}
+	line.Finding += s.Mark
 }
 
 // words says what a step was and in which direction it went.
@@ -100,7 +140,7 @@ func head(s *judge.Step) string {
 
 func fault(s *judge.Step) string {
 	text := strings.ToUpper(s.Fault) + " " + s.Place
-	if s.Offset > 0 {
+	if s.Place == "mid-event" || s.Place == "mid-response" {
 		text += fmt.Sprintf(": %d bytes of the next event, no blank line", s.Offset)
 	}
 	return text

@@ -19,6 +19,7 @@ type court struct {
 	faults *chaos.Plan
 	marks  loadgen.Marks
 	ledger *ledger // nil: the target keeps none
+	record func(*history.Record)
 
 	cuts    atomic.Int64
 	settled chan *track
@@ -39,8 +40,8 @@ type track struct {
 	call   string        // the key of its call in the ledger
 }
 
-func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger) *court {
-	c := &court{judge: j, faults: faults, marks: marks, ledger: l, settled: make(chan *track, 4*ledgerBatch), broken: make(chan struct{})}
+func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger, record func(*history.Record)) *court {
+	c := &court{judge: j, faults: faults, marks: marks, ledger: l, record: record, settled: make(chan *track, 4*ledgerBatch), broken: make(chan struct{})}
 	c.group.OnPanic = func() { close(c.broken) }
 	c.group.Go(c.clerk)
 	return c
@@ -58,6 +59,9 @@ func (c *court) Open(a loadgen.Arrival) loadgen.StreamObserver {
 // Observe implements loadgen.StreamObserver.
 func (t *track) Observe(r *history.Record) {
 	t.stream.Observe(r)
+	if t.court.record != nil {
+		t.court.record(r)
+	}
 	switch r.Kind {
 	case history.KindInjection:
 		t.court.cuts.Add(1)
