@@ -38,8 +38,9 @@ const maxInversions = 8
 
 // A finding is what an invariant has to say.
 type finding struct {
-	first, last int64 // message numbers, 0 without
-	count       int64 // 0 means 1
+	first, last int64   // message numbers, 0 without
+	ranges      []Range // instead of first and last
+	count       int64   // 0 means 1
 	what        string
 	mark        string // "" means the name of the invariant
 	pending     bool   // counts only if the generator has an alibi
@@ -95,7 +96,7 @@ func (s *Stream) find(inv ident, f finding) {
 	e := Evidence{Invariant: def.name, Session: s.session, Stream: s.stream, Control: s.kind == history.StreamControl,
 		Count: count, What: f.what, At: s.lastAt, Link: s.ex.link, Cursor: s.cursor, After: s.faults.name(f.after),
 		inv: inv, pending: f.pending}
-	if f.first > 0 {
+	if e.Ranges = f.ranges; f.first > 0 {
 		e.Ranges = []Range{{f.first, f.last}}
 	}
 	s.evidence = append(s.evidence, e)

@@ -35,6 +35,9 @@ func settleIntact(s *Stream) {
 	l := s.ledger
 	if s.judge.setup.Oracle == OracleLedger && l != nil && l.done && !l.broken {
 		s.check(intact, l.arrived)
+		if l.corrupt > 0 {
+			s.find(intact, finding{count: l.corrupt, ranges: l.corruptAt, what: "the bytes differ from what was emitted"})
+		}
 		if l.sum != s.hashSum && s.acct.highest <= l.emitted {
 			s.msgs.Corrupt++
 			s.find(intact, finding{first: maxHashes + 1, last: l.emitted, what: "one of these differs from what was emitted"})

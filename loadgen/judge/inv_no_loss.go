@@ -17,15 +17,8 @@ func noLossInvariant() invariant {
 			if s.fate == fateRefused {
 				what = "gone with the refused cursor"
 			}
-			after := s.gapAfter
-			f := finding{count: s.msgs.Lost, what: what, after: after,
-				mark: "no-loss: " + numbers(ranges, s.msgs.Lost) + " never came"}
-			s.find(noLoss, f)
-			for i := range s.evidence {
-				if s.evidence[i].inv == noLoss {
-					s.evidence[i].Ranges = ranges
-				}
-			}
+			s.find(noLoss, finding{count: s.msgs.Lost, ranges: ranges, what: what, after: s.gapAfter,
+				mark: "no-loss: " + numbers(ranges, s.msgs.Lost) + " never came"})
 		},
 	}
 }

@@ -19,13 +19,17 @@ type ledgerAccount struct {
 	lostAt    []Range
 	degraded  int64
 	tail      int64 // missing above everything delivered
-	corrupt   int64
+	corrupt   int64 // found when the account has proved to be whole
+	corruptAt []Range
 }
 
 // audit folds the records of the ledger.
 func (s *Stream) audit(r *history.Record) {
 	if s.ledger == nil {
 		s.ledger = &ledgerAccount{}
+		if !s.settled {
+			s.fate, s.end = s.decideFate()
+		}
 	}
 	l := s.ledger
 	if r.Kind == history.KindLedgerCall {
@@ -46,7 +50,7 @@ func (s *Stream) audit(r *history.Record) {
 			l.sum += blend(seq, r.Ledger.Hash)
 		} else if !s.sameHash(seq, r.Ledger.Hash) {
 			l.corrupt++
-			s.findMessage(intact, seq, "the bytes differ from what was emitted")
+			l.corruptAt = addRange(l.corruptAt, seq, seq)
 		}
 		return
 	}

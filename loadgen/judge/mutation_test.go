@@ -101,7 +101,7 @@ func relabel(records []history.Record, i int, try func(string, []history.Record)
 // TestMutation: the judge holds for legal histories however their streams interleave,
 // and for none in which a single deciding record was changed.
 func TestMutation(t *testing.T) {
-	runs := 150
+	runs := 100
 	if testing.Short() {
 		runs = 25
 	}

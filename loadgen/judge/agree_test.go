@@ -1,0 +1,121 @@
+package judge_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/judge"
+)
+
+// damageRun changes up to two streams of a legal run.
+func damageRun(rng *rand.Rand, r *run) {
+	for range rng.IntN(4) {
+		i := rng.IntN(len(r.streams))
+		if r.kinds[i] == history.StreamCanary {
+			continue
+		}
+		records := slices.Clone(r.streams[i])
+		if rng.IntN(4) == 0 {
+			r.streams[i] = cutOff(rng, records)
+			continue
+		}
+		k := rng.IntN(len(records))
+		if !deciding(&records[k]) {
+			continue
+		}
+		switch rng.IntN(5) {
+		case 0:
+			records = slices.Delete(records, k, k+1)
+		case 1:
+			if records[k].Kind == history.KindEvent {
+				records = slices.Insert(records, k+rng.IntN(2), records[k])
+			}
+		case 2:
+			if k > 0 && records[k-1].Kind == records[k].Kind {
+				records[k-1], records[k] = records[k], records[k-1]
+				records[k-1].Attempt, records[k].Attempt = records[k].Attempt, records[k-1].Attempt
+			}
+		case 3:
+			if e := &records[k].Event; records[k].Kind == history.KindEvent && !e.Late {
+				e.Owner, e.OwnerStream = history.OwnerOtherSession, 0
+			}
+		case 4:
+			if records[k].Kind == history.KindLedgerMessage {
+				records[k].Ledger.Hash++
+			}
+		}
+		r.streams[i] = records
+	}
+}
+
+// cutOff ends a stream's client side before its time, in one of the ways that there
+// are, and keeps the ledger.
+func cutOff(rng *rand.Rand, records []history.Record) []history.Record {
+	k := slices.IndexFunc(records, func(r history.Record) bool { return r.Kind == history.KindSettled })
+	if k < 0 || records[k].Outcome != history.OutcomeCompleted {
+		return records
+	}
+	last := records[k]
+	at := slices.IndexFunc(records, func(r history.Record) bool {
+		return r.Kind == history.KindHead && r.Head.Status == 200 && r.Attempt > 0
+	})
+	if at < 0 {
+		return records
+	}
+	at += 1 + rng.IntN(k-at)
+	for at > 1 && (records[at-1].Kind == history.KindInjection || records[at-1].Kind == history.KindEnd || records[at-1].Kind == history.KindAttempt) {
+		at--
+	}
+	out := slices.Clone(records[:at])
+	end, settled := out[at-1], out[at-1]
+	end.Kind, end.End, end.Event = history.KindEnd, history.EndDeadline, history.Event{}
+	settled.Kind, settled.Outcome, settled.Event = history.KindSettled, history.OutcomeFailed, history.Event{}
+	end.At += 20 * time.Second
+	switch rng.IntN(3) {
+	case 0:
+		end.End, settled.Outcome = history.EndStopped, history.OutcomeUndecided
+	case 1:
+		head := end
+		head.Kind, head.End, head.Head = history.KindHead, 0, history.Head{Status: 404}
+		head.Attempt++
+		attempt := head
+		attempt.Kind, attempt.Exchange = history.KindAttempt, history.Exchange{Resume: true, Cursor: 1}
+		out = append(out, attempt, head)
+		end.End, settled.Outcome, end.Attempt = history.EndStatus, history.OutcomeRefused, head.Attempt
+	}
+	settled.At, last.At = end.At+1, end.At+1
+	return append(append(out, end, settled), records[k+1:]...)
+}
+
+// TestNaiveAgrees compares the two judges on random histories, legal and damaged.
+func TestNaiveAgrees(t *testing.T) {
+	runs := 100_000
+	if testing.Short() {
+		runs = 5_000
+	}
+	words := map[judge.Word]int{}
+	for seed := range runs {
+		rng := rand.New(rand.NewPCG(uint64(seed), 2))
+		r := legal(rng)
+		damageRun(rng, r)
+		n, word := judgeNaively(r)
+		v := r.judge()
+		words[v.Word]++
+		m := v.Messages
+		got := naive{expected: m.Expected, delivered: m.Delivered, lost: m.Lost, undecided: m.Undecided, duplicated: m.Duplicated,
+			misordered: m.Misordered, corrupt: m.Corrupt, foreign: m.Foreign, late: m.Late, missing: v.Responses.Missing, repeated: v.Responses.Repeated}
+		want := n
+		want.foreignIDs, want.executions, want.illegal, want.hangs, want.doubt, want.led = 0, 0, 0, 0, false, false
+		if got != want || v.Word != word {
+			t.Fatalf("seed %d: the judge says %s %+v, the naive one %s %+v\n%s\n%v", seed, v.Word, got, word, want, v.Sentence, v.Why)
+		}
+		balance(t, v)
+	}
+	if words[judge.Holds] < runs/20 || words[judge.Violated] < runs/20 || words[judge.Inconclusive] < runs/100 {
+		t.Errorf("the histories are one-sided: %v", words)
+	}
+	t.Logf("holds, violated, inconclusive: %d, %d, %d", words[judge.Holds], words[judge.Violated], words[judge.Inconclusive])
+}
