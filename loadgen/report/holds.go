@@ -35,9 +35,9 @@ func holds(p *page, r *result.Result) {
 	control(p, r)
 	latencies(p, r)
 	p.row(15, "invariants")
-	t := tallyOf(r)
+	t := tally(r)
 	p.text(15, fmt.Sprintf("%d hold, %d violated, %d inconclusive, %s (-v lists them)",
-		t.holds, t.violated, t.inconclusive, some(int64(t.deviations), "deviations")))
+		t[kept], t[broken], t[unsure], some(int64(t[deviation]), "deviations")))
 	thresholds(p, r)
 }
 

@@ -14,7 +14,7 @@ func inconclusive(p *page, r *result.Result) {
 	missed := missed(r)
 	var why []string
 	for _, w := range r.Why {
-		if !slices.Contains(missed, w) { // said in the next row
+		if !slices.Contains(missed, w) && !strings.Contains(r.Sentence, w) { // else it is said beside it
 			why = append(why, w)
 		}
 	}

@@ -162,7 +162,7 @@ func TestTimelines(t *testing.T) {
 	for i := range uint32(20) {
 		many.Same = append(many.Same, 200+i)
 	}
-	many.Repeat = ""
+	many.Repeat, many.Steps[5].Text = "", "27-50 (24 events, 0.408 s)"
 	for name, tl := range map[string]*result.Timeline{"timeline": guilty(), "timeline-long": long, "timeline-many": many} {
 		t.Run(name, func(t *testing.T) {
 			var buf bytes.Buffer
@@ -297,5 +297,20 @@ func TestProgress(t *testing.T) {
 	}
 	if got := report.Fit("short", 20); got != "short" {
 		t.Errorf("Fit changed a short line: %q", got)
+	}
+}
+
+func TestZeroIsNoHold(t *testing.T) {
+	r := holding()
+	r.Invariants = []result.Invariant{
+		{Name: "no-loss", Level: "contract", Role: "demanded", Verdict: result.Holds},
+		{Name: "in-order", Level: "contract", Role: "demanded", Checked: 3, Verdict: "fine"},
+		{Name: "intact", Level: "contract", Role: "watched", Verdict: result.Inconclusive},
+	}
+	got := text(t, r, report.Options{Verbose: true})
+	for _, want := range []string{"0 hold, 0 violated, 2 inconclusive, 0 deviations", "? no-loss", "? in-order", "not exercised"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
 	}
 }

@@ -100,7 +100,7 @@ func (p *page) step(s result.Step, timeWidth int) {
 	left := "  " + padLeft(clock(s.AtSeconds), timeWidth) + "  " + link + "  "
 	right := "  " + clean(cut(s.Text, 120))
 	if s.Finding != "" {
-		right = pad(right, findingColumn-columns(left)-1) + "! " + clean(cut(s.Finding, 100))
+		right = pad(right+"  ", findingColumn-columns(left)-1) + "! " + clean(cut(s.Finding, 100))
 	}
 	if s.Cursor >= 0 {
 		cursor := "#" + strconv.FormatInt(s.Cursor, 10)

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gapless-dev/gapless/loadgen/result"
@@ -20,8 +19,8 @@ const levelShould = "SHOULD"
 // violated lists the broken promises, then what the damaged streams had met,
 // then where to look.
 func violated(p *page, r *result.Result) {
-	broken := deciding(r)
-	shown := broken[:min(len(broken), maxBroken)]
+	guilty := deciding(r)
+	shown := guilty[:min(len(guilty), maxBroken)]
 	name, amount, streams := widths(shown)
 	for _, inv := range shown {
 		line := pad(inv.Name, name) + pad(inv.Level, 10) + padLeft(count(inv.Violations), amount) + " " + pad(unit(inv)+",", unitWidth(shown)+1)
@@ -29,7 +28,7 @@ func violated(p *page, r *result.Result) {
 		p.lines = append(p.lines, "  "+p.paint(red, "x")+" "+clean(line))
 		p.text(30, firstSeen(inv))
 	}
-	if more := len(broken) - len(shown); more > 0 {
+	if more := len(guilty) - len(shown); more > 0 {
 		p.line(fmt.Sprintf("  x and %d more (-v lists them)", more))
 	}
 	silent(p, r)
@@ -40,7 +39,7 @@ func violated(p *page, r *result.Result) {
 	}
 	if p.o.Saved != "" {
 		p.row(12, "see")
-		p.command(fmt.Sprintf("gapless report %s%s", p.o.Saved, firstStream(broken)))
+		p.command(fmt.Sprintf("gapless report %s%s", p.o.Saved, firstStream(guilty)))
 	}
 }
 
@@ -117,8 +116,8 @@ func firstSeen(inv result.Invariant) string {
 	return text + ", message " + cut(e.Messages, 40)
 }
 
-func firstStream(broken []result.Invariant) string {
-	for _, inv := range broken {
+func firstStream(guilty []result.Invariant) string {
+	for _, inv := range guilty {
 		if len(inv.Evidence) > 0 {
 			return fmt.Sprintf(" --stream %d", inv.Evidence[0].Stream)
 		}
@@ -141,47 +140,55 @@ func silent(p *page, r *result.Result) {
 
 func applies(inv result.Invariant) bool { return inv.Verdict != "" && inv.Role != "not applicable" }
 
-// A tally counts invariants by what became of them.
-type tally struct{ holds, violated, inconclusive, deviations int }
+// A state is what became of an invariant in a run.
+type state string
 
-func tallyOf(r *result.Result) tally {
-	var t tally
-	broken := len(deciding(r))
+const (
+	kept         state = "holds"
+	broken       state = "violated"
+	unsure       state = "inconclusive"
+	deviation    state = "deviation"
+	notExercised state = "not exercised" // only watched, and nothing could have broken it
+	notApplied   state = "not applicable"
+)
+
+func stateOf(inv result.Invariant) state {
+	switch {
+	case !applies(inv):
+		return notApplied
+	case inv.Verdict == result.Violated && inv.Level == levelShould:
+		return deviation
+	case inv.Verdict == result.Violated:
+		return broken
+	case inv.Checked == 0 && inv.Role == "watched":
+		return notExercised
+	case inv.Checked == 0 || inv.Verdict != result.Holds:
+		return unsure
+	}
+	return kept
+}
+
+// tally counts invariants by what became of them.
+func tally(r *result.Result) map[state]int {
+	n := map[state]int{}
 	for _, inv := range r.Invariants {
-		switch {
-		case !applies(inv):
-		case inv.Verdict == result.Holds && inv.Checked > 0: // a watched one that saw nothing was not exercised
-			t.holds++
-		case inv.Verdict == result.Inconclusive:
-			t.inconclusive++
-		case inv.Level == levelShould:
-			t.deviations++
-		}
+		n[stateOf(inv)]++
 	}
-	if r.Verdict == result.Violated {
-		t.violated = broken
-		if slices.ContainsFunc(deciding(r), func(inv result.Invariant) bool { return inv.Level == levelShould }) {
-			t.deviations = 0 // strictness made them violations
-		}
-		return t
+	if r.Verdict == result.Violated && n[broken] == 0 { // strictness made the deviations decide
+		n[broken], n[deviation] = n[deviation], 0
 	}
-	for _, inv := range r.Invariants {
-		if inv.Verdict == result.Violated && inv.Level != levelShould {
-			t.violated++
-		}
-	}
-	return t
+	return n
 }
 
 // also says in one line what became of the other invariants.
 func also(r *result.Result) string {
-	t := tallyOf(r)
-	text := fmt.Sprintf("%d hold", t.holds)
-	if t.inconclusive > 0 {
-		text += fmt.Sprintf(", %d inconclusive", t.inconclusive)
+	t := tally(r)
+	text := fmt.Sprintf("%d hold", t[kept])
+	if t[unsure] > 0 {
+		text += fmt.Sprintf(", %d inconclusive", t[unsure])
 	}
-	if t.deviations > 0 {
-		text += ", " + some(int64(t.deviations), "deviations")
+	if t[deviation] > 0 {
+		text += ", " + some(int64(t[deviation]), "deviations")
 	}
 	return text
 }
@@ -211,21 +218,10 @@ func invariants(p *page, r *result.Result) {
 	}
 	p.blank()
 	for _, inv := range r.Invariants {
-		mark, became := "?", inv.Verdict
-		switch {
-		case !applies(inv):
-			mark, became = " ", "not applicable"
-		case inv.Verdict == result.Violated && inv.Level == levelShould:
-			mark, became = "-", "deviation"
-		case inv.Verdict == result.Violated:
-			mark = p.paint(red, "x")
-		case inv.Checked == 0:
-			mark, became = " ", "not exercised"
-		case inv.Verdict == result.Holds:
-			mark = "+"
-		}
-		line := clean(pad(cut(inv.Name, 40), name) + pad(inv.Level, 10) + pad(became, 16))
-		p.lines = append(p.lines, "  "+mark+" "+line)
+		became := stateOf(inv)
+		mark := map[state]string{kept: "+", broken: p.paint(red, "x"), unsure: "?", deviation: "-"}[became]
+		line := clean(pad(cut(inv.Name, 40), name) + pad(inv.Level, 10) + pad(string(became), 16))
+		p.lines = append(p.lines, "  "+pad(mark, 1)+" "+line)
 		p.text(name+30, checked(inv))
 	}
 	p.blank()
