@@ -106,7 +106,7 @@ func emit(ctx context.Context, stream *Stream, ledger *Ledger, gate *barrier, ar
 	}
 	gate.leave(args.Hold.Key)
 	if account != nil {
-		stream.OnAnswer(account.answered)
+		stream.onAnswer(account.answered)
 	}
 	account.ended(ctx.Err() != nil)
 	if err != nil {

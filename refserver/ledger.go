@@ -195,11 +195,11 @@ func (e *entry) emitted(err error) {
 	}
 }
 
-// answered enters that the response was given to the stream.
-func (e *entry) answered() {
+// answered changes the number of responses that were given to the stream.
+func (e *entry) answered(by int) {
 	e.ledger.mu.Lock()
 	defer e.ledger.mu.Unlock()
-	e.answer++
+	e.answer += by
 }
 
 // ended enters that the tool has returned.

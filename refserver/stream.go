@@ -44,10 +44,9 @@ type Stream struct {
 	finished bool      // the response was given to the stream
 	// retired: finished, unfollowed, and no longer found by its name. A connection
 	// that still holds it must look again, or two could follow one log.
-	retired bool
-	lastID  string // id of the last event, for a standalone stream opened again
-	// answered is told when the response was given to the stream.
-	answered func()
+	retired   bool
+	lastID    string    // id of the last event, for a standalone stream opened again
+	answering func(int) // see onAnswer
 }
 
 func newStream(s *session, name string) *Stream {
@@ -64,11 +63,12 @@ func (s *Stream) Send(ctx context.Context, message []byte) error {
 	return s.append(ctx, frame(message), false)
 }
 
-// OnAnswer has f called, once, when the response was given to the stream.
-func (s *Stream) OnAnswer(f func()) {
+// onAnswer has f called with 1 before the response is given to the stream, and with
+// -1 if the stream did not take it: whoever sees the response finds it counted.
+func (s *Stream) onAnswer(f func(int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answered = f
+	s.answering = f
 }
 
 // append puts a framed message into the log. The frame is not kept.
@@ -95,16 +95,17 @@ func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 
 // answer puts the response into the log, which ends it.
 func (s *Stream) answer(ctx context.Context, frame []byte) {
-	err := s.append(ctx, frame, true)
-	if err != nil {
-		s.session.h.cfg.Logger.Error("response not stored", "error", err)
-	}
 	s.mu.Lock()
-	tell := s.answered
-	s.answered = nil
+	count := s.answering
+	s.answering = nil
 	s.mu.Unlock()
-	if tell != nil && err == nil {
-		tell()
+	if count == nil {
+		count = func(int) {}
+	}
+	count(1)
+	if err := s.append(ctx, frame, true); err != nil {
+		count(-1)
+		s.session.h.cfg.Logger.Error("response not stored", "error", err)
 	}
 	s.session.h.cfg.OnEvent(Event{Kind: Answered})
 	s.finish()
