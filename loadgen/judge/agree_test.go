@@ -2,6 +2,7 @@ package judge_test
 
 import (
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -96,6 +97,7 @@ func TestNaiveAgrees(t *testing.T) {
 	if testing.Short() {
 		runs = 5_000
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // short-lived garbage only
 	words := map[judge.Word]int{}
 	for seed := range runs {
 		rng := rand.New(rand.NewPCG(uint64(seed), 2))

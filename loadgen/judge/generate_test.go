@@ -65,6 +65,7 @@ type server struct {
 }
 
 func (s *server) serve() []history.Record {
+	s.out, s.log = make([]history.Record, 0, 64), make([]history.Event, 0, s.n+6)
 	s.build()
 	next := 0 // the first event of the log that the client has not committed
 	for {
