@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -61,9 +63,14 @@ func showProfile(cmd *cobra.Command, name string, resolved bool) error {
 	if err != nil {
 		return usageError{err}
 	}
-	text, err := profiles.Source(name)
-	if resolved {
+	var text []byte
+	switch {
+	case resolved:
 		text, err = p.YAML()
+	case slices.Contains(profiles.Builtin(), name):
+		text, err = profiles.Source(name)
+	default:
+		text, err = os.ReadFile(name)
 	}
 	if err != nil {
 		return err

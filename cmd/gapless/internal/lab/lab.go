@@ -182,7 +182,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial) (judge.T
 	cfg.Expected, cfg.Observer, cfg.Live = t.expected, court, new(loadgen.Live)
 	stop := x.watch(cfg.Live, court, t.plans.Arrivals)
 	load, err := loadgen.Run(ctx, cfg)
-	stop()
+	watching := stop()
 	if errors.Is(err, context.Canceled) {
 		err = nil // stopped by the user: the judge says what that leaves undecided
 	}
@@ -191,7 +191,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial) (judge.T
 		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen,
 		StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(),
 	}
-	return tail, load, errors.Join(unreachable(err), broken)
+	return tail, load, errors.Join(unreachable(err), watching, broken)
 }
 
 func startDelay(load loadgen.Report) time.Duration {

@@ -1,25 +1,26 @@
 package lab
 
 import (
-	"sync"
 	"time"
 
+	"github.com/gapless-dev/gapless/internal/guard"
 	"github.com/gapless-dev/gapless/loadgen"
 	"github.com/gapless-dev/gapless/loadgen/report"
 )
 
-// watch tells Progress where the load is until the returned function is called.
-func (x *experiment) watch(live *loadgen.Live, c *court, plan loadgen.Plan) (stop func()) {
+// watch tells Progress where the load is until the returned function is called,
+// whose error is a panic on the way.
+func (x *experiment) watch(live *loadgen.Live, c *court, plan loadgen.Plan) (stop func() error) {
 	if x.c.Progress == nil {
-		return func() {}
+		return func() error { return nil }
 	}
 	interval := x.c.Interval
 	if interval == 0 {
 		interval = time.Second
 	}
 	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	var group guard.Group
+	group.Go(func() {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
@@ -35,8 +36,8 @@ func (x *experiment) watch(live *loadgen.Live, c *court, plan loadgen.Plan) (sto
 			})
 		}
 	})
-	return func() {
+	return func() error {
 		close(done)
-		wg.Wait()
+		return group.Wait()
 	}
 }

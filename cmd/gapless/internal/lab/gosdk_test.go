@@ -1,0 +1,82 @@
+package lab
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/gapless-dev/gapless/loadgen/result"
+	"github.com/gapless-dev/gapless/profiles"
+)
+
+// goSDK serves an ordinary go-sdk server with its own event store and a tool that
+// counts, on real TCP: what a user of that SDK would test.
+func goSDK(t *testing.T) (url string) {
+	t.Helper()
+	server := mcp.NewServer(&mcp.Implementation{Name: "count-server", Version: "1.2"}, nil)
+	type counting struct {
+		N          int `json:"n"`
+		IntervalMS int `json:"interval_ms"`
+	}
+	mcp.AddTool(server, &mcp.Tool{Name: "count"}, func(ctx context.Context, req *mcp.CallToolRequest, in counting) (*mcp.CallToolResult, any, error) {
+		for i := range in.N {
+			err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+				ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1), Total: float64(in.N),
+			})
+			if err != nil {
+				return nil, nil, err
+			}
+			select {
+			case <-time.After(time.Duration(in.IntervalMS) * time.Millisecond):
+			case <-ctx.Done():
+				return nil, nil, ctx.Err()
+			}
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "counted"}}}, nil, nil
+	})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	s := &http.Server{Handler: handler}
+	go func() {
+		defer close(served)
+		_ = s.Serve(ln) // it ends with Close
+	}()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-served
+	})
+	return "http://" + ln.Addr().String() + "/mcp"
+}
+
+// TestGoSDKServerHolds: the official Go SDK with its memory store keeps its promise,
+// seen without a ledger, by the numbers that the messages carry.
+func TestGoSDKServerHolds(t *testing.T) {
+	p, err := profiles.Load("third-party")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Target.URL = goSDK(t)
+	p.Calls[0].Tool, p.Calls[0].Args = "count", map[string]any{"n": 30, "interval_ms": 10}
+	r := mustRun(t, Config{
+		Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("secret"), Version: "test", Command: "gapless run", Start: Remote(p.Target.URL),
+	})
+	if r.Verdict != result.Holds {
+		t.Fatalf("%s: %s\n%v\n%+v", r.Verdict, r.Sentence, r.Why, r.Timelines)
+	}
+	if r.Run.Target.Oracle != "numbered" || r.Run.Target.Name != "count-server" || r.Control.MessagesPerCall != 30 {
+		t.Errorf("target %+v, control %+v", r.Run.Target, r.Control)
+	}
+	if r.Faults.ByKind["rst"] == 0 || r.Faults.ByKind["fin"] == 0 || r.Resumes.Succeeded < 10 {
+		t.Errorf("faults %+v, resumes %+v: the run proves little", r.Faults, r.Resumes)
+	}
+	t.Logf("%s; %d conflicts", r.Sentence, r.Resumes.Conflicts)
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gapless-dev/gapless/internal/guard"
+	"github.com/gapless-dev/gapless/loadgen/result"
+	"github.com/gapless-dev/gapless/profiles"
+)
+
+// TestMain lets the test binary stand in for gapless: a run starts its reference
+// server from the program it is itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// gapless runs the command in this process.
+func gapless(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(args, strings.NewReader(""), &out, &err)
+	return code, out.String(), err.String()
+}
+
+// small is a run of the whole path over real TCP that takes a second.
+func small(more ...string) []string {
+	return append([]string{"run", "--seed", "7", "-q", "--streams", "30", "--messages", "10", "--interval", "5ms"}, more...)
+}
+
+func TestExitCodes(t *testing.T) {
+	typo := filepath.Join(t.TempDir(), "typo.yaml")
+	if err := os.WriteFile(typo, []byte("version: 1\nload:\n  streems: 5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name           string
+		args           []string
+		code           int
+		stdout, stderr string // regular expressions
+	}{
+		{"holds", small(), exitHolds, `^gapless .*\n\nHOLDS  300 messages in 30 streams`, `^$`},
+		{"violated", small("--defect", "S03"), exitViolated, `\nVIOLATED  [\d,]+ messages repeated(.|\n)*x no-duplicate(.|\n)*again +! no-duplicate`, `^$`},
+		{"nothing was cut", small("--fault", "none"), exitInconclusive, `\nINCONCLUSIVE  (.|\n)*no cut, no\s+resume`, `^$`},
+		{"nobody there", []string{"run", "-q", "--target", "http://127.0.0.1:1/mcp"}, exitUnreachable, `^$`, `127\.0\.0\.1:1/mcp not reachable`},
+		{"typo in a profile", []string{"run", typo}, exitUsage, `^$`, `typo\.yaml:3:3: .*streems.*streams`},
+		{"unknown profile", []string{"run", "smok"}, exitUsage, `^$`, `smoke`},
+		{"unknown flag", []string{"run", "--sead", "7"}, exitUsage, `^$`, `unknown flag: --sead`},
+		{"unknown command", []string{"rum"}, exitUsage, `^$`, `did you mean "run"`},
+		{"bad value", small("--interval", "5"), exitUsage, `^$`, `--interval: .*unit`},
+		{"not built", small("--seat", "moon"), exitUsage, `^$`, `moon`},
+		{"server flag with a target", []string{"run", "--target", "http://127.0.0.1:1/mcp", "--defect", "S03"}, exitUsage, `^$`, `server`},
+		{"somebody else's server", []string{"run", "--target", "http://192.0.2.1/mcp"}, exitUsage, `^$`, `not on this machine: --yes`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := gapless(t, tc.args...)
+			if code != tc.code {
+				t.Errorf("exit code %d, want %d\n%s\n%s", code, tc.code, stdout, stderr)
+			}
+			for _, part := range []struct{ name, text, want string }{{"stdout", stdout, tc.stdout}, {"stderr", stderr, tc.stderr}} {
+				if !regexp.MustCompile(part.want).MatchString(part.text) {
+					t.Errorf("%s does not match %s:\n%s", part.name, part.want, part.text)
+				}
+			}
+		})
+	}
+}
+
+func TestErrorsBecomeExitCodes(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		code int
+	}{
+		{nil, exitHolds},
+		{errors.New("disk full"), exitToolFailed},
+		{fmt.Errorf("run: %w", &guard.PanicError{Value: "boom"}), exitToolFailed},
+		{errors.Join(verdictError("violated"), errors.New("x")), exitViolated},
+		{verdictError("nonsense"), exitToolFailed},
+		{usageError{errors.New("x")}, exitUsage},
+	} {
+		if got := exitCode(tc.err); got != tc.code {
+			t.Errorf("%v: exit code %d, want %d", tc.err, got, tc.code)
+		}
+	}
+}
+
+func TestResultAsJSON(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "result.json")
+	for _, tc := range []struct {
+		name string
+		args []string
+	}{{"to stdout", []string{"-o", "json"}}, {"to a file", []string{"-o", "json=" + file}}} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := gapless(t, small(tc.args...)...)
+			if code != exitHolds {
+				t.Fatalf("exit code %d\n%s\n%s", code, stdout, stderr)
+			}
+			text := []byte(stdout)
+			if tc.args[1] != "json" {
+				var err error
+				if text, err = os.ReadFile(file); err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(stdout, "HOLDS") {
+					t.Errorf("no text beside the file:\n%s", stdout)
+				}
+			}
+			r, err := result.Decode(bytes.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Verdict != result.Holds || !r.Canary.Convicted || r.Streams.MaxOpen != 30 {
+				t.Errorf("%s, canary %+v, streams %+v", r.Verdict, r.Canary, r.Streams)
+			}
+			m := r.Messages
+			if m.Expected != m.Delivered+m.Lost+m.LostAllowed+m.Degraded+m.Undecided || m.Delivered != 300 {
+				t.Errorf("the messages do not add up: %+v", m)
+			}
+			if bytes.Contains(text, []byte("null")) {
+				t.Error("something is null")
+			}
+		})
+	}
+}
+
+func TestPlanIsAFunctionOfTheSeed(t *testing.T) {
+	plan := func(seed string) string {
+		code, stdout, stderr := gapless(t, "run", "--plan", "--seed", seed)
+		if code != 0 || !strings.Contains(stdout, "sha256 faults") {
+			t.Fatalf("exit code %d\n%s\n%s", code, stdout, stderr)
+		}
+		return stdout
+	}
+	if a, b := plan("3"), plan("3"); a != b {
+		t.Error("one seed gave two plans")
+	}
+	if plan("3") == plan("4") {
+		t.Error("two seeds gave one plan")
+	}
+}
+
+func TestRepeatCommandRepeats(t *testing.T) {
+	_, stdout, _ := gapless(t, small("--fault", "rst@mid-event:1", "--fault", "fin:0.5", "--plan")...)
+	cmd := newRunCommand()
+	if err := cmd.ParseFlags(small("--fault", "rst@mid-event:1", "--fault", "fin:0.5", "-H", "Authorization: Bearer hush")[1:]); err != nil {
+		t.Fatal(err)
+	}
+	line := repeatCommand(cmd, profiles.Profile{Name: "smoke"}, 7)
+	if strings.Contains(line, "hush") {
+		t.Fatalf("the command tells a secret: %s", line)
+	}
+	_, again, stderr := gapless(t, append(strings.Fields(strings.ReplaceAll(line, " -H '…'", ""))[1:], "--plan")...)
+	if again != stdout {
+		t.Errorf("%s\nplans something else (%s)", line, stderr)
+	}
+}
+
+func TestProfilesCommand(t *testing.T) {
+	if _, stdout, _ := gapless(t, "profiles"); !strings.Contains(stdout, "smoke") || !strings.Contains(stdout, "third-party") {
+		t.Errorf("profiles lists:\n%s", stdout)
+	}
+	if _, stdout, _ := gapless(t, "profiles", "schema"); !json.Valid([]byte(stdout)) {
+		t.Errorf("the schema is not JSON:\n%s", stdout)
+	}
+	code, stdout, _ := gapless(t, "profiles", "show", "--resolved", "smoke")
+	if code != 0 || !strings.Contains(stdout, "backoff_max: 5s") {
+		t.Errorf("resolved profile, exit code %d:\n%s", code, stdout)
+	}
+}
+
+func TestHelpTopics(t *testing.T) {
+	for topic, want := range map[string]string{
+		"faults": "resume-before-first-event", "invariants": "no-duplicate", "verdict": "inconclusive", "profile": "extends",
+	} {
+		code, stdout, _ := gapless(t, "help", topic)
+		if code != 0 || !strings.Contains(stdout, want) || strings.Contains(stdout, tableMark) {
+			t.Errorf("help %s (exit code %d) lacks %q or keeps %q:\n%s", topic, code, want, tableMark, stdout)
+		}
+	}
+	if code, _, _ := gapless(t, "help", "fault"); code != exitUsage {
+		t.Errorf("help on nothing known: exit code %d, want %d", code, exitUsage)
+	}
+}
