@@ -45,6 +45,7 @@ func TestComplaints(t *testing.T) {
 		{"merge key – refused", "load: {<<: {streams: 1}}", `did you mean "extends"?`},
 		{"key that is a list – refused", "? [a]\n: b", "a key has to be a plain word"},
 		{"endless alias – refused", "calls: &a\n  - args: {x: *a}", "too large or too deep"},
+		{"fifty lists deep – refused", "about: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "too large or too deep"},
 		{"other version – refused", "version: 2", "p.yaml:1:10: version 2; this gapless reads version 1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { refuses(t, tc.text, tc.want) })
