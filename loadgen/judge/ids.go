@@ -7,8 +7,8 @@ import (
 )
 
 // MaxIDs bounds the event ids that a run compares across streams: 64-bit hashes in
-// one table of at most 32 MiB.
-const MaxIDs = 1 << 20
+// one table of at most 8 MiB. Past it a new id is still compared with those kept.
+const MaxIDs = 1 << 18
 
 // An idUse is one event that came with an id.
 type idUse struct {
