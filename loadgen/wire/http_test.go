@@ -168,3 +168,40 @@ func TestResponseAgreesWithNetHTTP(t *testing.T) {
 	}
 	t.Logf("%d responses", len(all))
 }
+
+// TestRefusals names what each kind of broken framing is told as.
+func TestRefusals(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	const chunked = ok + "Transfer-Encoding: chunked\r\n\r\n"
+	for _, tt := range []struct{ raw, what string }{
+		{ok + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", "both Transfer-Encoding and Content-Length"},
+		{"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "Transfer-Encoding in HTTP/1.0"},
+		{ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "a Transfer-Encoding other than chunked"},
+		{ok + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "a Transfer-Encoding other than chunked"},
+		{ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nhi", "conflicting Content-Length"},
+		{ok + "Content-Length: 0x1\r\n\r\nhi", "bad Content-Length"},
+		{ok + "Content-Length: 9223372036854775808\r\n\r\nhi", "bad Content-Length"},
+		{ok + "A: b\r\n c\r\n\r\n", "malformed header field"},
+		{ok + "A : b\r\n\r\n", "malformed header field"},
+		{"HTTP/1.2 200 OK\r\n\r\n", "malformed status line"},
+		{"HTTP/1.1 200OK\r\n\r\n", "malformed status line"},
+		{"HTTP/1.1 099 OK\r\n\r\n", "malformed status line"},
+		{"HTTP/1.1 101 Switching Protocols\r\n\r\n", "switch of protocols that nobody asked for"},
+		{chunked + "10000000000000000\r\n\r\n", "bad chunk size"},
+		{chunked + ";a\r\n\r\n", "bad chunk size"},
+		{chunked + "\r\n", "bad chunk size"},
+		{chunked + "5 a\r\nhello\r\n0\r\n\r\n", "bad chunk size"},
+		{chunked + "5;\x00\r\nhello\r\n0\r\n\r\n", "bad chunk size"},
+		{chunked + "55\nhello\r\n0\r\n\r\n", "chunk header not ended by CRLF"},
+		{chunked + "5\r\nhellohello", "chunk longer than announced"},
+		{chunked + "5\r\nhello\n\r", "chunk longer than announced"},
+		{chunked + "0\r\nA: b\n\r\n", "trailer not ended by CRLF"},
+		{chunked + "0\r\nA b\r\n\r\n", "malformed trailer field"},
+	} {
+		got := readOurs(tt.raw, []string{tt.raw})
+		var frame *FrameError
+		if !errors.As(got.err, &frame) || frame.What != tt.what {
+			t.Errorf("%q: %v, want %q", tt.raw, got.err, tt.what)
+		}
+	}
+}

@@ -117,6 +117,27 @@ func TestLimitsDoNotDependOnChunking(t *testing.T) {
 	}
 }
 
+func TestHeadThatCameInOnePiece(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	for _, tt := range []struct {
+		in    string
+		limit int
+		ok    bool
+	}{
+		{head, len(head), true},
+		{head, len(head) - 1, false},
+		{"HTTP/1.1 100 C\r\n\r\n" + head, len(head) + 18, true},
+		{"HTTP/1.1 100 C\r\n\r\n" + head, len(head) + 17, false},
+	} {
+		chunkings(tt.in, func(parts ...string) {
+			c := NewConn(&script{pieces: pieces{parts: append([]string(nil), parts...)}}, Limits{Head: tt.limit})
+			if _, err := c.RoundTrip(get()); err == nil != tt.ok || err != nil && !isLimit(err, "head") {
+				t.Fatalf("%q within %d: %v", parts, tt.limit, err)
+			}
+		})
+	}
+}
+
 func TestBufferGrowsForOneEventAndShrinks(t *testing.T) {
 	large := "id: 1\ndata: " + strings.Repeat("x", 300_000) + "\n\n"
 	parts := append(split(large, 1), "id: 2\ndata: y\n\n", "id: 3\ndata: z\n\n")
