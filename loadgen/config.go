@@ -100,15 +100,15 @@ type Config struct {
 	Limits wire.Limits
 
 	Resume ResumePolicy
-	// Idle ends an attempt to which nothing but keep-alive came for so long, if there is a
-	// cursor to resume from; 0 means 30 s. Without a cursor only Deadline ends it.
+	// Idle ends an attempt to which no message came for so long, if there is a cursor to
+	// resume from; 0 means 30 s. Without a cursor only Deadline ends it.
 	Idle time.Duration
 	// Deadline bounds a call from its first byte to its response; 0 means 60 s.
 	Deadline time.Duration
 	// Drain is how long open streams may take after Halt was closed; 0 means 30 s. Without
 	// a halt each may take its Deadline.
 	Drain time.Duration
-	// Silence is how long the target must have sent nothing before a call that is too
+	// Silence is how long the target must have sent no message before a call that is too
 	// late counts as failed and not as undecided; 0 means 10 s.
 	Silence time.Duration
 	// Tail is how long a stream may stay open after its response; 0 means 2 s.

@@ -18,8 +18,8 @@
 //
 // # What ends an attempt
 //
-// An attempt ends by itself, or when nothing but keep-alive came for Config.Idle: a
-// comment is not progress. Without a committed id an attempt that was given up could
+// An attempt ends by itself, or when no message came for Config.Idle: comments and events
+// without a message are not progress. Without a committed id an attempt that was given up could
 // not be resumed, so then only the deadline of the call ends it. A stream that still
 // is open Config.Tail after its response is left (history.EndOpen).
 //

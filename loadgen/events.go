@@ -156,7 +156,7 @@ func (s *stream) drops(c history.Class) bool {
 
 // follow does what an event asks for, after it was reported.
 func (s *stream) follow(ctx context.Context, c history.Class, o history.Owner, at time.Duration) {
-	s.hear(at)
+	s.arm()
 	s.events++
 	if s.attempt > 0 && s.events == 1 {
 		s.measure(ResumeFirstEvent, at-s.headAt)
@@ -176,6 +176,7 @@ func (s *stream) follow(ctx context.Context, c history.Class, o history.Owner, a
 			s.l.limit(limits{until: at + s.r.c.Tail, end: history.EndOpen})
 		}
 	}
+	s.heard, s.l.lim.since = at, at
 	s.gained, s.mattered = true, true
 	switch {
 	case !s.begun:
@@ -191,15 +192,13 @@ func (s *stream) follow(ctx context.Context, c history.Class, o history.Owner, a
 	s.delivered++
 }
 
-// hear moves the clocks of silence. The link's own deadline follows when it has
-// passed; only the first committed id brings it forward, from the call's deadline to
-// the idle limit.
-func (s *stream) hear(at time.Duration) {
-	s.heard = at
+// arm brings the deadline of the link forward to the idle limit, once there is a cursor to
+// resume from. Later the limit moves with every message, and the deadline of the link
+// only when it has passed.
+func (s *stream) arm() {
 	lim := &s.l.lim
-	lim.since = at
 	if lim.idle == 0 && !s.responded && len(s.rd.Cursor()) > 0 {
-		lim.idle = s.r.c.Idle
+		lim.idle, lim.since = s.r.c.Idle, s.r.now()
 		s.l.limit(*lim)
 	}
 }

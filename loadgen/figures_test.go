@@ -1,10 +1,12 @@
 package loadgen
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,7 +119,7 @@ func TestTooLate(t *testing.T) {
 			g.call = func(v *visit) {
 				v.sse()
 				for range 20 {
-					v.send(prime("p"))
+					v.send("id: x\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n")
 					time.Sleep(c.every)
 				}
 			}
@@ -221,5 +223,84 @@ func TestCursorAndTokenStayOutOfErrors(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "verysecret") {
 			t.Errorf("error %v", err)
 		}
+	})
+}
+
+// spy notes what a link is told.
+type spy struct {
+	Link
+	told *[]Exchange
+}
+
+func (s spy) Begin(x Exchange) { *s.told = append(*s.told, x); s.Link.Begin(x) }
+
+func TestLinkIsToldWhatItCarries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, seen := newTarget(t), new(recorder)
+		token, call := "", ""
+		g.call = func(v *visit) {
+			token, call = v.token, v.id
+			v.sse()
+			v.send(prime("p") + v.progress("e1", token, 1, 3) + v.progress("e2", token, 2, 3))
+		}
+		g.resume = func(v *visit, n int) {
+			v.sse()
+			v.send(v.progress("e2", token, 2, 3)) // a repeat does not count
+			if n == 1 {
+				return
+			}
+			v.send(v.progress("e3", token, 3, 3) + result("r", call))
+			v.end()
+		}
+		cfg := g.config(one)
+		cfg.Observer = seen
+		var told []Exchange
+		cfg.Dial = ctxDial(cfg.Dial, func(l Link) Link { return spy{l, &told} })
+		if _, err := g.run(cfg); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range told {
+			got = append(got, fmt.Sprint(x.Session, x.Stream, x.Attempt, x.Link, x.Resume, x.Observer != nil, x.Delivered, x.Expected))
+		}
+		has(t, "exchanges", strings.Join(got, "; "), "1 0 0 1 false false 0 0; 1 0 0 1 false false 0 0; "+
+			"1 1 0 1 false true 0 3; 1 1 1 2 true true 2 3; 1 1 2 3 true true 2 3; 1 0 0 3 false false 0 0")
+		var cursors []uint32
+		for _, rec := range seen.kind(history.KindEvent) {
+			cursors = append(cursors, rec.Event.Cursor)
+		}
+		has(t, "cursors", cursors, "[1 2 3 4 5 6 7]")
+		var at []uint32
+		for _, rec := range seen.kind(history.KindAttempt) {
+			at = append(at, rec.Exchange.Cursor)
+		}
+		has(t, "cursors of the attempts", at, "[0 3 4]")
+	})
+}
+
+// torn is a link that breaks in the middle of the request of a call.
+type torn struct{ Link }
+
+func (l torn) Write(p []byte) (int, error) {
+	if !bytes.Contains(p, []byte("tools/call")) {
+		return l.Link.Write(p)
+	}
+	n, _ := l.Link.Write(p[:len(p)/2])
+	return n, syscall.EPIPE
+}
+
+func TestHalfARequestIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, seen := newTarget(t), new(recorder)
+		cfg := g.config(one)
+		cfg.Observer = seen
+		cfg.Dial = ctxDial(cfg.Dial, func(l Link) Link { return torn{l} })
+		rep, err := g.run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, "outcomes", rep.Outcomes, "[0 0 0 1 0 0 0 0]")
+		has(t, "opened", rep.Opened, 0)
+		has(t, "ends", seen.ends(), fmt.Sprint([]history.End{history.EndReset}))
 	})
 }

@@ -39,7 +39,7 @@ type link struct {
 	of   *stream // nil for an exchange of the session
 	lim  limits
 	at   time.Duration // of the last read or write
-	sent bool          // a byte of the request was written
+	sent bool          // the request was written; it is written in one piece
 	got  bool          // a byte of the response was read
 	over history.End   // the limit that ended a read, EndNone if none did
 	err  error         // what ended the link, as the link itself said
@@ -111,7 +111,7 @@ func (l *link) Read(p []byte) (int, error) {
 func (l *link) Write(p []byte) (int, error) {
 	n, err := l.Link.Write(p)
 	l.at = l.r.now()
-	if n > 0 && !l.sent {
+	if err == nil && !l.sent {
 		l.sent = true
 		if l.of != nil {
 			l.of.leaves(l.at)

@@ -92,6 +92,16 @@ func TestBackoffDoublesAndIsBounded(t *testing.T) {
 	}
 }
 
+func TestRetryAfterIsRespected(t *testing.T) {
+	got, _ := gaps(t, "retry: 50\n", func(*Config) {}, func(v *visit, n int) bool {
+		if n == 1 {
+			v.status(429, "Retry-After: 3")
+		}
+		return n == 1
+	})
+	has(t, "waits", got, "[50ms 3s]")
+}
+
 func TestConflictIsRetriedForAMinute(t *testing.T) {
 	got, seen := gaps(t, "retry: 10\n", func(c *Config) { c.Deadline = 10 * time.Minute }, func(v *visit, n int) bool {
 		v.status(409)

@@ -119,7 +119,7 @@ func TestCanaryLosesOneEvent(t *testing.T) {
 	for _, c := range []struct {
 		expected int
 		want     string
-	}{{3, "[1 3 0]"}, {1, "[2 3 0]"}, {0, "[1 2 3]"}} {
+	}{{3, "[1 3 0]"}, {1, "[2 3 0]"}, {0, "[1 2 3 0]"}} {
 		synctest.Test(t, func(t *testing.T) {
 			g, seen := newTarget(t), new(recorder)
 			token, call := "", ""
@@ -131,6 +131,9 @@ func TestCanaryLosesOneEvent(t *testing.T) {
 			g.resume = func(v *visit, n int) {
 				v.sse()
 				v.send(v.progress("e2", token, 2, 3) + v.progress("e3", token, 3, 3) + result("r", call))
+				if c.expected == 0 {
+					v.send(result("r2", call)) // repeated: the canary loses only the first
+				}
 				v.end()
 			}
 			cfg := g.config(PlanConfig{Seed: 1, Streams: 1, First: 7, Canary: 1, Sessions: 1})
@@ -207,6 +210,21 @@ func TestHaltDrains(t *testing.T) {
 	})
 }
 
+func TestHaltBeforeAnArrivalIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTarget(t)
+		halt := make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(halt) })
+		cfg := g.config(PlanConfig{Seed: 1, Streams: 3, Ramp: time.Hour})
+		cfg.Halt = halt
+		rep, err := g.run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, "planned and opened", fmt.Sprint(rep.Planned, rep.Opened, rep.Took), "3 0 1s")
+	})
+}
+
 type panicking struct{}
 
 func (panicking) Open(Arrival) StreamObserver { panic("boom") }
@@ -277,6 +295,7 @@ func TestForeignMessages(t *testing.T) {
 		g.call = func(v *visit) {
 			v.sse()
 			v.send(prime("p") + v.progress("a", marks.Of(1, 9), 1, 3) + v.progress("b", marks.Of(2, 9), 1, 3) + v.progress("c", "guess", 1, 3))
+			v.send("id: m\ndata: {\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{\"_meta\":{\"gapless/call\":\"" + v.token + "\"}}}\n\n")
 			v.send(result("d", "99") + "id: e\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"_meta\":{\"gapless/call\":\"" + marks.Of(1, 9) + "\"}}}\n\n")
 			v.end()
 		}
@@ -291,7 +310,8 @@ func TestForeignMessages(t *testing.T) {
 		}
 		has(t, "owners", got, fmt.Sprint([]string{
 			"0/0", fmt.Sprint(history.OwnerOtherStream, "/9"), fmt.Sprint(history.OwnerOtherSession, "/9"),
-			fmt.Sprint(history.OwnerNobody, "/0"), fmt.Sprint(history.OwnerNobody, "/0"), fmt.Sprint(history.OwnerOtherStream, "/9"),
+			fmt.Sprint(history.OwnerNobody, "/0"), fmt.Sprint(history.OwnerNobody, "/0"), fmt.Sprint(history.OwnerNobody, "/0"),
+			fmt.Sprint(history.OwnerOtherStream, "/9"),
 		}))
 	})
 }

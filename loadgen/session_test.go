@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
 )
 
 func TestLostSessionIsOpenedAgain(t *testing.T) {
@@ -162,5 +164,31 @@ func TestUnreachable(t *testing.T) {
 				t.Errorf("%s: took %v", name, took)
 			}
 		}
+	})
+}
+
+func TestLostSessionKeepsNoLinks(t *testing.T) {
+	// The second stream still reads when the first learns that the session is gone. Its
+	// link must not come to rest in a pool that nobody clears: then the target would wait
+	// for ever, which ends this bubble.
+	synctest.Test(t, func(t *testing.T) {
+		g := newTarget(t)
+		was := g.call
+		g.call = func(v *visit) {
+			if v.id == "1" {
+				v.sse()
+				v.send(prime("p"))
+				return
+			}
+			time.Sleep(10 * time.Second)
+			was(v)
+		}
+		g.resume = func(v *visit, n int) { v.status(404) }
+		rep, err := g.run(g.config(PlanConfig{Seed: 1, Streams: 2, Sessions: 1, Calls: 3}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, "outcomes", rep.Outcomes[history.OutcomeRefused], 2) // id 1 of each session
+		has(t, "sessions", rep.Sessions, 2)
 	})
 }

@@ -249,7 +249,7 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 	return end, err
 }
 
-// leaves notes that bytes of the request have left: from then on the call is open.
+// leaves notes that the request has left: from then on the call is open.
 func (s *stream) leaves(at time.Duration) {
 	if s.attempt > 0 {
 		return

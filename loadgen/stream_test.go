@@ -169,6 +169,18 @@ func TestStream(t *testing.T) {
 			outcome: history.OutcomeFailed, ends: "[3 7 7 7 7 7]", seqs: "[1]", cursors: "[e1 e1 e1 e1 e1]",
 		},
 		{
+			name:    "200 with nothing in it, for ever – given up after the allowed attempts",
+			call:    func(v *visit) { primed(v) },
+			resume:  func(v *visit, _ int, _, _ string) { v.sse(); v.end() },
+			outcome: history.OutcomeFailed, ends: "[3 1 1 1 1 1]", seqs: "[1]", cursors: "[e1 e1 e1 e1 e1]",
+		},
+		{
+			name:    "404 on the resume – refused",
+			call:    func(v *visit) { primed(v) },
+			resume:  func(v *visit, _ int, _, _ string) { v.status(404) },
+			outcome: history.OutcomeRefused, ends: "[3 7]", seqs: "[1]", cursors: "[e1]",
+		},
+		{
 			name:    "hang after an id – idle, resumed",
 			call:    func(v *visit) { primed(v); v.hang() },
 			resume:  func(v *visit, _ int, token, call string) { rest(v, token, call) },
@@ -221,6 +233,11 @@ func TestStream(t *testing.T) {
 				}
 				has(t, "cursors", cursors, c.cursors)
 				has(t, "calls", len(g.of("tools/call")), 1)
+				deleted := 1
+				if len(seen.kind(history.KindHead)) > 1 && seen.kind(history.KindHead)[1].Head.Status == 404 {
+					deleted = 0 // the session is gone
+				}
+				has(t, "deleted", len(g.of("DELETE")), deleted)
 			})
 		})
 	}
