@@ -85,26 +85,24 @@ func (c *control) facts() judge.Facts {
 
 // replay lets the judge see the control calls, with the target's own account.
 func (c *control) replay(j *judge.Judge, l *ledger) error {
-	accounts := make([][]history.Record, len(c.calls))
-	if l != nil && len(c.calls) > 0 {
-		keys := make([]string, len(c.calls))
-		for i, call := range c.calls {
-			keys[i] = c.marks.Of(call.arrival.Session, call.arrival.Stream)
+	streams, keys := make([]*judge.Stream, len(c.calls)), make([]string, len(c.calls))
+	for i, call := range c.calls {
+		a := call.arrival
+		streams[i], keys[i] = j.Open(a.Session, a.Stream, a.Kind), c.marks.Of(a.Session, a.Stream)
+		for k := range call.records {
+			streams[i].Observe(&call.records[k])
 		}
-		var err error
-		if accounts, _, err = l.take(context.Background(), keys); err != nil {
+	}
+	if l != nil && len(keys) > 0 {
+		_, err := l.take(context.Background(), keys, func(i int, r *history.Record) {
+			r.Session, r.Stream = c.calls[i].arrival.Session, c.calls[i].arrival.Stream
+			streams[i].Observe(r)
+		})
+		if err != nil {
 			return fmt.Errorf("control calls: %w", err)
 		}
 	}
-	for i, call := range c.calls {
-		s := j.Open(call.arrival.Session, call.arrival.Stream, call.arrival.Kind)
-		for _, records := range [][]history.Record{call.records, accounts[i]} {
-			for k := range records {
-				r := &records[k]
-				r.Session, r.Stream = call.arrival.Session, call.arrival.Stream
-				s.Observe(r)
-			}
-		}
+	for _, s := range streams {
 		s.Close()
 	}
 	return nil

@@ -102,17 +102,14 @@ func (c *court) account(batch []*track) {
 	for i, t := range batch {
 		calls[i] = t.call
 	}
-	accounts, dropped, err := c.ledger.take(context.Background(), calls)
+	dropped, err := c.ledger.take(context.Background(), calls, func(i int, r *history.Record) {
+		t := batch[i]
+		r.Session, r.Stream = t.of.Session, t.of.Stream
+		t.stream.Observe(r)
+	})
 	if err != nil { // the judge then misses the accounts, and says so
 		c.failed = fmt.Errorf("%d calls without an account: %w", len(batch), err)
 		return
 	}
 	c.dropped = dropped
-	for i, t := range batch {
-		for k := range accounts[i] {
-			r := &accounts[i][k]
-			r.Session, r.Stream = t.of.Session, t.of.Stream
-			t.stream.Observe(r)
-		}
-	}
 }
