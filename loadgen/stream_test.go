@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,35 +12,33 @@ import (
 // one is the plan of a single call.
 var one = PlanConfig{Seed: 1, Streams: 1}
 
-func TestStream(t *testing.T) {
-	primed := func(v *visit) {
-		v.sse()
-		v.send("retry: 250\n" + prime("p") + v.progress("e1", v.token, 1, 3))
-	}
-	rest := func(v *visit, token, call string) {
-		v.sse()
-		v.send(v.progress("e2", token, 2, 3) + v.progress("e3", token, 3, 3) + result("r", call))
-		v.end()
-	}
-	for _, c := range []struct {
-		name    string
-		call    func(v *visit)
-		resume  func(v *visit, n int, token, call string)
-		outcome history.Outcome
-		ends    string
-		seqs    string
-		cursors string // Last-Event-ID of every GET
-	}{
-		{
-			name:    "no cut – completed",
-			call:    func(v *visit) { primed(v); v.send(v.progress("e2", v.token, 2, 3) + result("r", v.id)); v.end() },
-			outcome: history.OutcomeCompleted, ends: "[1]", seqs: "[1 2 0]", cursors: "[]",
-		},
-		{
-			name:    "JSON answer – completed",
-			call:    func(v *visit) { v.json(`{"jsonrpc":"2.0","id":1,"result":{}}`) },
-			outcome: history.OutcomeCompleted, ends: "[1]", seqs: "[0]", cursors: "[]",
-		},
+// streamCase is one call: how it is answered, how each GET after it, and what the
+// stream makes of it.
+type streamCase struct {
+	name    string
+	call    func(v *visit)
+	resume  func(v *visit, n int, token, call string)
+	outcome history.Outcome
+	ends    string
+	seqs    string
+	cursors string // Last-Event-ID of every GET
+}
+
+// primed begins a stream of three messages, rest completes it.
+func primed(v *visit) {
+	v.sse()
+	v.send("retry: 250\n" + prime("p") + v.progress("e1", v.token, 1, 3))
+}
+
+func rest(v *visit, token, call string) {
+	v.sse()
+	v.send(v.progress("e2", token, 2, 3) + v.progress("e3", token, 3, 3) + result("r", call))
+	v.end()
+}
+
+// cutCases have a cut from which there is a way back.
+func cutCases() []streamCase {
+	return []streamCase{
 		{
 			name:    "clean end before the response – resumed",
 			call:    func(v *visit) { primed(v); v.end() },
@@ -95,6 +94,18 @@ func TestStream(t *testing.T) {
 			outcome: history.OutcomeCompleted, ends: "[3 1]", seqs: "[1 2 3 0]", cursors: "[bare]",
 		},
 		{
+			name:    "response inside the replay, then RST – completed, nothing asked again",
+			call:    func(v *visit) { primed(v) },
+			resume:  func(v *visit, _ int, _, call string) { v.sse(); v.send(result("r", call)) },
+			outcome: history.OutcomeCompleted, ends: "[3 3]", seqs: "[1 0]", cursors: "[e1]",
+		},
+	}
+}
+
+// statusCases are about what a status means.
+func statusCases() []streamCase {
+	return []streamCase{
+		{
 			name: "409, then 200 – completed",
 			call: func(v *visit) { primed(v) },
 			resume: func(v *visit, n int, token, call string) {
@@ -142,25 +153,47 @@ func TestStream(t *testing.T) {
 			outcome: history.OutcomeRefused, ends: "[7]", seqs: "[]", cursors: "[]",
 		},
 		{
+			name:    "404 on the resume – refused",
+			call:    func(v *visit) { primed(v) },
+			resume:  func(v *visit, _ int, _, _ string) { v.status(404) },
+			outcome: history.OutcomeRefused, ends: "[3 7]", seqs: "[1]", cursors: "[e1]",
+		},
+	}
+}
+
+// endCases come to an end without a resume.
+func endCases() []streamCase {
+	return []streamCase{
+		{
+			name:    "no cut – completed",
+			call:    func(v *visit) { primed(v); v.send(v.progress("e2", v.token, 2, 3) + result("r", v.id)); v.end() },
+			outcome: history.OutcomeCompleted, ends: "[1]", seqs: "[1 2 0]", cursors: "[]",
+		},
+		{
+			name:    "JSON answer – completed",
+			call:    func(v *visit) { v.json(`{"jsonrpc":"2.0","id":1,"result":{}}`) },
+			outcome: history.OutcomeCompleted, ends: "[1]", seqs: "[0]", cursors: "[]",
+		},
+		{
 			name:    "FIN before an id – failed",
 			call:    func(v *visit) { v.sse(); v.send("data:\n\n") },
 			outcome: history.OutcomeFailed, ends: "[3]", seqs: "[]", cursors: "[]",
 		},
 		{
-			name:    "response inside the replay, then RST – completed, nothing asked again",
-			call:    func(v *visit) { primed(v) },
-			resume:  func(v *visit, _ int, _, call string) { v.sse(); v.send(result("r", call)) },
-			outcome: history.OutcomeCompleted, ends: "[3 3]", seqs: "[1 0]", cursors: "[e1]",
+			name:    "empty id – nothing to resume from, failed",
+			call:    func(v *visit) { primed(v); v.send("id\ndata:\n\n") },
+			outcome: history.OutcomeFailed, ends: "[3]", seqs: "[1]", cursors: "[]",
 		},
+	}
+}
+
+// endlessCases would not end by themselves.
+func endlessCases() []streamCase {
+	return []streamCase{
 		{
 			name:    "response, then open for ever – completed",
 			call:    func(v *visit) { primed(v); v.send(result("r", v.id)); v.hang() },
 			outcome: history.OutcomeCompleted, ends: "[10]", seqs: "[1 0]", cursors: "[]",
-		},
-		{
-			name:    "empty id – nothing to resume from, failed",
-			call:    func(v *visit) { primed(v); v.send("id\ndata:\n\n") },
-			outcome: history.OutcomeFailed, ends: "[3]", seqs: "[1]", cursors: "[]",
 		},
 		{
 			name:    "endless failure – given up after the allowed attempts",
@@ -173,12 +206,6 @@ func TestStream(t *testing.T) {
 			call:    func(v *visit) { primed(v) },
 			resume:  func(v *visit, _ int, _, _ string) { v.sse(); v.end() },
 			outcome: history.OutcomeFailed, ends: "[3 1 1 1 1 1]", seqs: "[1]", cursors: "[e1 e1 e1 e1 e1]",
-		},
-		{
-			name:    "404 on the resume – refused",
-			call:    func(v *visit) { primed(v) },
-			resume:  func(v *visit, _ int, _, _ string) { v.status(404) },
-			outcome: history.OutcomeRefused, ends: "[3 7]", seqs: "[1]", cursors: "[e1]",
 		},
 		{
 			name:    "hang after an id – idle, resumed",
@@ -202,7 +229,11 @@ func TestStream(t *testing.T) {
 			resume:  func(v *visit, _ int, token, call string) { rest(v, token, call) },
 			outcome: history.OutcomeCompleted, ends: "[8 1]", seqs: "[1 2 3 0]", cursors: "[e1]",
 		},
-	} {
+	}
+}
+
+func TestStream(t *testing.T) {
+	for _, c := range slices.Concat(cutCases(), statusCases(), endCases(), endlessCases()) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g, seen := newTarget(t), new(recorder)
