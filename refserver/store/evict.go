@@ -14,7 +14,7 @@ func (m *Memory) trim(l *eventLog, n int, cause Cause) int64 {
 
 // remove drops a whole log. The shelf is locked.
 func (m *Memory) remove(l *eventLog, cause Cause) int64 {
-	freed := m.trim(l, len(l.ends), cause)
+	freed := m.trim(l, l.count(), cause)
 	l.dropped = true
 	l.wake()
 	delete(l.shelf.logs, l.stream.Name)
@@ -52,8 +52,7 @@ func (m *Memory) shrink(s *shelf, want int64) {
 		if l == nil {
 			return
 		}
-		n, _ := slices.BinarySearch(l.ends, l.base+want)
-		want -= m.trim(l, min(n+1, len(l.ends)-1), CauseBytes)
+		want -= m.trim(l, l.spare(want), CauseBytes)
 		l.wake()
 	}
 }
@@ -62,7 +61,7 @@ func (m *Memory) shrink(s *shelf, want int64) {
 func longest(s *shelf) *eventLog {
 	var found *eventLog
 	for _, l := range s.logs {
-		if len(l.ends) > 1 && (found == nil || len(l.buf) > len(found.buf)) {
+		if l.count() > 1 && (found == nil || l.bytes > found.bytes) {
 			found = l
 		}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -8,8 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// batchBytes is where a batch stops growing; one event is always returned whole.
-const batchBytes = 64 << 10
+// segmentBytes is where a segment, and with it a batch, stops growing; an event is
+// always whole in one.
+const segmentBytes = 64 << 10
 
 // shelf holds the logs of one session.
 type shelf struct {
@@ -23,60 +25,104 @@ type shelf struct {
 	gone     bool
 }
 
-// eventLog is one stream: the bytes of its events one behind the other, and where
-// each ends. Committed bytes are never written to again, so that a batch can be a
-// part of buf and needs no copy; trimming moves buf forward, growing moves it to
-// another array, and a batch that was handed out keeps the old one alive.
+// eventLog is one stream: its events one behind the other, in segments. Committed
+// bytes are never written to again, so that a batch can be a part of a segment and
+// needs no copy; a batch that was handed out keeps what it needs alive.
 type eventLog struct {
 	shelf  *shelf
 	stream Stream
 	nonce  string
 
-	buf     []byte
-	ends    []int64 // end of each kept event, counted from the first byte of the log
-	base    int64   // place of buf[0], counted likewise
-	waste   int     // trimmed bytes that the array of buf still holds in front of it
-	first   uint64  // number of the first kept event; events count from 1
-	ended   bool    // the last event is in
-	dropped bool    // no longer in the store
-	tails   []*memoryTail
+	segments []segment // oldest first; only the last one grows
+	first    uint64    // number of the first kept event; events count from 1
+	next     uint64    // number that the next event will get
+	bytes    int64     // of the kept events
+	ended    bool      // the last event is in
+	dropped  bool      // no longer in the store
+	tails    []*memoryTail
 }
 
-// end is the number that the next event will get.
-func (l *eventLog) end() uint64 { return l.first + uint64(len(l.ends)) }
+// segment is a run of events.
+type segment struct {
+	first   uint64 // number of the event that begins at buf[0]
+	trimmed int    // events at its start that are no longer kept
+	buf     []byte
+	ends    []uint32 // end of each event in buf
+}
+
+// at returns where in buf the i-th event of the segment begins.
+func (g *segment) at(i int) uint32 {
+	if i == 0 {
+		return 0
+	}
+	return g.ends[i-1]
+}
 
 // append adds an event and returns its size in bytes.
 func (l *eventLog) append(id []byte, event Event) int64 {
-	before := len(l.buf)
 	size := len("id: ") + len(id) + 1 + len(event.Frame)
-	if before+size > cap(l.buf) {
-		l.waste = 0
-	}
-	l.buf = slices.Grow(l.buf, size)
-	l.buf = append(l.buf, "id: "...)
-	l.buf = append(l.buf, id...)
-	l.buf = append(l.buf, '\n')
-	l.buf = append(l.buf, event.Frame...)
-	l.ends = append(l.ends, l.base+int64(len(l.buf)))
+	g := l.room(size)
+	g.buf = append(g.buf, "id: "...)
+	g.buf = append(g.buf, id...)
+	g.buf = append(g.buf, '\n')
+	g.buf = append(g.buf, event.Frame...)
+	g.ends = append(g.ends, uint32(len(g.buf)))
+	l.next++
+	l.bytes += int64(size)
 	l.ended = event.Last
-	return int64(len(l.buf) - before)
+	return int64(size)
+}
+
+// room returns the segment that the next event belongs into. The first one grows
+// from nothing, since most streams are short; later ones are made as large as needed.
+func (l *eventLog) room(size int) *segment {
+	n := len(l.segments)
+	if n > 0 && len(l.segments[n-1].buf)+size <= segmentBytes {
+		return &l.segments[n-1]
+	}
+	g := segment{first: l.next}
+	if n > 0 {
+		g.buf = make([]byte, 0, max(segmentBytes, size))
+		g.ends = make([]uint32, 0, len(l.segments[n-1].ends))
+	}
+	l.segments = append(l.segments, g)
+	return &l.segments[n]
 }
 
 // drop forgets the n oldest events and returns the bytes that held them.
 func (l *eventLog) drop(n int) int64 {
-	if n == 0 {
-		return 0
-	}
-	freed := l.ends[n-1] - l.base
-	l.base = l.ends[n-1]
-	l.ends = l.ends[n:]
-	l.buf = l.buf[freed:]
+	freed := int64(0)
 	l.first += uint64(n)
-	if l.waste += int(freed); l.waste > len(l.buf)+4096 {
-		// The array is mostly trimmed bytes: leave it to the collector.
-		l.buf, l.ends, l.waste = slices.Clone(l.buf), slices.Clone(l.ends), 0
+	for n > 0 {
+		g := &l.segments[0]
+		k := min(n, len(g.ends)-g.trimmed)
+		freed += int64(g.ends[g.trimmed+k-1] - g.at(g.trimmed))
+		g.trimmed += k
+		n -= k
+		if g.trimmed == len(g.ends) {
+			l.segments[0] = segment{} // the array may live on for a while
+			l.segments = l.segments[1:]
+		}
 	}
+	l.bytes -= freed
 	return freed
+}
+
+// count returns the number of kept events.
+func (l *eventLog) count() int { return int(l.next - l.first) }
+
+// spare returns how many of the oldest events have to go to free want bytes, leaving
+// the newest.
+func (l *eventLog) spare(want int64) int {
+	n := 0
+	for i := range l.segments {
+		g := &l.segments[i]
+		for e := g.trimmed; e < len(g.ends) && want > 0; e++ {
+			want -= int64(g.ends[e] - g.at(e))
+			n++
+		}
+	}
+	return min(n, l.count()-1)
 }
 
 func (l *eventLog) wake() {
@@ -91,7 +137,7 @@ func (l *eventLog) tail(seq uint64) (Tail, error) {
 	switch {
 	case l.dropped:
 		return nil, ErrUnknown
-	case seq >= l.end():
+	case seq >= l.next:
 		return nil, ErrUnknown
 	case seq+1 < l.first:
 		return nil, ErrEvicted
@@ -132,31 +178,27 @@ func (t *memoryTail) take() (batch Batch, err error, ready bool) {
 	switch {
 	case t.next < l.first:
 		return Batch{}, ErrEvicted, true
-	case t.next == l.end():
+	case t.next == l.next:
 		return Batch{}, io.EOF, l.ended || l.dropped
 	}
-	from := int(t.next - l.first)
-	start := l.base
-	if from > 0 {
-		start = l.ends[from-1]
+	i, found := slices.BinarySearchFunc(l.segments, t.next, func(g segment, seq uint64) int {
+		return cmp.Compare(g.first, seq)
+	})
+	if !found {
+		i-- // it is inside the segment before
 	}
-	to := from + 1
-	for to < len(l.ends) && l.ends[to]-start <= batchBytes {
-		to++
-	}
-	t.next += uint64(to - from)
-	return Batch{
-		Frames: l.buf[start-l.base : l.ends[to-1]-l.base : l.ends[to-1]-l.base],
-		Events: to - from,
-		Behind: len(l.ends) - to,
-	}, nil, true
+	g := &l.segments[i]
+	from, to := g.at(int(t.next-g.first)), len(g.buf)
+	events := len(g.ends) - int(t.next-g.first)
+	t.next += uint64(events)
+	return Batch{Frames: g.buf[from:to:to], Events: events, Behind: int(l.next - t.next)}, nil, true
 }
 
 // Position implements [Tail].
 func (t *memoryTail) Position() Position {
 	t.log.shelf.mu.Lock()
 	defer t.log.shelf.mu.Unlock()
-	return Position{Stream: t.log.stream, Missed: int(t.log.end() - min(t.next, t.log.end()))}
+	return Position{Stream: t.log.stream, Missed: int(t.log.next - t.next)}
 }
 
 // Close implements [Tail].

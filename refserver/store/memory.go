@@ -107,14 +107,14 @@ func (m *Memory) Append(_ context.Context, stream Stream, event Event) (string, 
 	var scratch [64]byte
 	id := append(scratch[:0], l.nonce...)
 	id = append(id, '-')
-	id = strconv.AppendUint(id, l.end(), 10)
+	id = strconv.AppendUint(id, l.next, 10)
 	added := l.append(id, event)
 	if event.Last {
 		s.finished = append(s.finished, l)
 	}
 	held := s.bytes.Add(added)
 	m.events.Add(1)
-	if n := len(l.ends) - m.limits.Events; n > 0 {
+	if n := l.count() - m.limits.Events; n > 0 {
 		m.trim(l, n, CauseEvents)
 	}
 	if held > m.limits.SessionBytes {
@@ -196,7 +196,7 @@ func (m *Memory) open(stream Stream) (*eventLog, error) {
 			return l, nil
 		}
 		if int(m.streams.Load()) < m.limits.Streams {
-			l := &eventLog{shelf: s, stream: stream, nonce: m.nonce(), first: 1}
+			l := &eventLog{shelf: s, stream: stream, nonce: m.nonce(), first: 1, next: 1}
 			s.logs[stream.Name] = l
 			m.streams.Add(1)
 			m.mu.Lock()
