@@ -30,6 +30,7 @@ type Record struct {
 	Injection Injection // KindInjection
 	Outcome   Outcome   // KindSettled
 	Ledger    Ledger    // KindLedgerCall, KindLedgerMessage
+	Probe     Probe     // KindProbe
 }
 
 // Kind says which fact a Record states.
@@ -37,8 +38,10 @@ type Kind uint8
 
 // The facts. A stream's history is, in this order: one KindAttempt with Attempt 0; per
 // exchange at most one KindHead, any number of KindEvent and KindInjection, then
-// one KindEnd; further KindAttempt for resumes; one KindSettled; then, where the
-// target keeps a ledger, KindLedgerMessage records and one KindLedgerCall.
+// one KindEnd; further KindAttempt for resumes; in a sampled stream its KindProbe
+// records, one per extra exchange (these have no KindAttempt of their own); one
+// KindSettled; then, where the target keeps a ledger, KindLedgerMessage records and
+// one KindLedgerCall.
 const (
 	KindNone          Kind = iota
 	KindAttempt            // an exchange begins: its request is about to be written
@@ -49,6 +52,7 @@ const (
 	KindSettled            // the stream has its outcome; no client record follows
 	KindLedgerMessage      // the target's own account of one message it emitted
 	KindLedgerCall         // the target's own account of the call; always the last record
+	KindProbe              // an extra exchange, made to ask one question, is over
 )
 
 // Exchange describes an attempt as it begins.
@@ -189,6 +193,15 @@ type Injection struct {
 	InReplay bool
 	// AfterID: a committed id of this stream had been delivered before the fault.
 	AfterID bool
+	// For is how long a lasting fault acts; 0 for one that takes an instant.
+	For time.Duration
+	// Ends: the fault ends the link. A link that only suffers lives on.
+	Ends bool
+	// Approximate: bytes were still on their way when a proxy reset the link, so what
+	// the client got of them is not known to the byte.
+	Approximate bool
+	// RunWide: it struck many links at one instant (a storm) and counts once for all.
+	RunWide bool
 }
 
 // Outcome is how a stream ended; every stream has exactly one.
@@ -201,7 +214,7 @@ const (
 	OutcomeIndeterminate         // our own fault struck at or before the first committed id
 	OutcomeNotSent               // the call was never written whole
 	OutcomeRefused               // the target refused the call or the resume for good
-	OutcomeCancelled             // cancelled on purpose
+	OutcomeCancelled             // cancelled on purpose: notifications/cancelled was sent
 	OutcomeUndecided             // ended by our own stop, or too late while we were slow
 	OutcomeFailed                // the target broke its promise: hang, endless refusal, early end
 )
@@ -218,6 +231,8 @@ type Ledger struct {
 	Executions int32 // times the tool body ran
 	Responses  int32 // responses appended to the stream's log
 	Cancelled  bool  // the handler's context was cancelled before it was done
+	Answers    int32 // requests of the server to the client that were answered
+	CancelSeen bool  // notifications/cancelled for the call reached the target
 }
 
 // Fate is what became of a message at the target.
@@ -238,4 +253,47 @@ const (
 	StreamLoad    StreamKind = iota // planned load
 	StreamControl                   // a control call: no faults, made first
 	StreamCanary                    // one event is dropped on purpose; the judge must convict it
+	// StreamGet is the standalone GET stream of a session, carrying the messages of one
+	// call that emits there. Attempt 0 is the plain GET. The response to the POST of
+	// the call is a KindEvent of ClassResponse, at the time it came.
+	StreamGet
+)
+
+// Probe is the result of one extra exchange with a target, made to ask a question
+// that the load leaves open. A probe of a whole session is a record of the stream
+// that was sampled for it.
+type Probe struct {
+	Name ProbeName
+	// Offered: what the question needs was there (an id, a session id). When false
+	// nothing was asked and all other fields but Name are zero.
+	Offered bool
+	// Status is the HTTP status, 0 when no response head came.
+	Status int
+	// Want is the number of messages that had to come, the response not counted.
+	Want int32
+	// Events counts everything dispatched. Messages counts those that came in the right
+	// order with the right content, Wrong every other message, Foreign what belongs
+	// to another stream or session.
+	Events, Messages, Foreign, Wrong int32
+	// Response: the call's response came, equal to the one that the stream had got.
+	Response bool
+	// End is how the exchange ended, Took how long it took from the request to there.
+	End  End
+	Took time.Duration
+}
+
+// ProbeName says which question a [Probe] asks.
+type ProbeName uint8
+
+// The questions.
+const (
+	ProbeNone            ProbeName = iota
+	ProbeReplay                    // a GET from a cursor in the middle, after the response had come
+	ProbeAgain                     // the same GET once more; it has to give the same
+	ProbeUnknownCursor             // a cursor that looks like an id and never was one
+	ProbeMalformedCursor           // a cursor of a form that the target never uses
+	ProbeForeignCursor             // a cursor of a stream of another session
+	ProbeMissingSession            // a request without a session id
+	ProbeDeadSession               // a request in a session that was deleted
+	ProbeOrigin                    // a request whose Origin is somebody else's
 )
