@@ -13,13 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// metric returns the lines of the exposition that are ours.
-func metrics(t *testing.T, r *rig) map[string]string {
-	t.Helper()
+// gather returns the lines of the exposition that are ours.
+func gather(r *rig) map[string]string {
 	w := httptest.NewRecorder()
 	r.fixture.Admin.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 {
-		t.Fatalf("metrics: %d", w.Code)
+		r.t.Fatalf("metrics: %d", w.Code)
 	}
 	values := map[string]string{}
 	for line := range strings.Lines(w.Body.String()) {
@@ -42,7 +41,7 @@ func expect(t *testing.T, when string, got, want map[string]string) {
 func TestMetrics_MoveWhileStreamsLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{Events: 15})})
-		expect(t, "at the start", metrics(t, r), map[string]string{
+		expect(t, "at the start", gather(r), map[string]string{
 			"sessions": "0", `streams{kind="get",state="live"}`: "0", `streams{kind="post",state="detached"}`: "0",
 			`events_total{path="replay"}`: "0", `resumes_total{outcome="foreign_session"}`: "0",
 			`streams_closed_total{reason="replaced"}`: "0", `store_evictions_total{cause="max_bytes"}`: "0", "store_errors_total": "0",
@@ -57,7 +56,7 @@ func TestMetrics_MoveWhileStreamsLive(t *testing.T) {
 			size += len("id: \ndata: \n\n") + len(e.id) + len(e.data)
 		}
 		synctest.Wait()
-		got := metrics(t, r)
+		got := gather(r)
 		expect(t, "during the call", got, map[string]string{
 			"sessions": "2", `streams{kind="get",state="live"}`: "1", `streams{kind="post",state="live"}`: "1",
 			`streams_opened_total{kind="post"}`: "1", `streams_opened_total{kind="get"}`: "1",
@@ -69,14 +68,14 @@ func TestMetrics_MoveWhileStreamsLive(t *testing.T) {
 		}
 		s.cut()
 		pass(3 * time.Second) // messages 5 to 7
-		expect(t, "cut", metrics(t, r), map[string]string{
+		expect(t, "cut", gather(r), map[string]string{
 			`streams{kind="post",state="live"}`: "0", `streams{kind="post",state="detached"}`: "1",
 			`streams_closed_total{reason="client"}`: "1",
 		})
 		again := p.resume(seen[4].id)
 		again.take(4) // and one live
 		synctest.Wait()
-		expect(t, "resumed", metrics(t, r), map[string]string{
+		expect(t, "resumed", gather(r), map[string]string{
 			`events_total{path="replay"}`: "3", `events_total{path="live"}`: "5", `resumes_total{outcome="ok"}`: "1",
 			`replay_events_sum`: "3", `replay_events_bucket{le="2"}`: "0", `replay_events_bucket{le="5"}`: "1",
 		})
@@ -87,7 +86,7 @@ func TestMetrics_MoveWhileStreamsLive(t *testing.T) {
 			r.status(a)
 		}
 		synctest.Wait()
-		expect(t, "at the end", metrics(t, r), map[string]string{
+		expect(t, "at the end", gather(r), map[string]string{
 			`streams_closed_total{reason="replaced"}`: "1", `streams_closed_total{reason="server"}`: "1",
 			`resumes_total{outcome="ok"}`: "2", `resumes_total{outcome="foreign_session"}`: "1", `resumes_total{outcome="unknown_id"}`: "2", `resumes_total{outcome="expired"}`: "1",
 			`events_total{path="replay"}`: "7", `streams{kind="post",state="live"}`: "0", `streams{kind="post",state="detached"}`: "0",
@@ -95,7 +94,7 @@ func TestMetrics_MoveWhileStreamsLive(t *testing.T) {
 		})
 		p.status(ask{method: "DELETE", session: p.id})
 		synctest.Wait()
-		expect(t, "after the session", metrics(t, r), map[string]string{
+		expect(t, "after the session", gather(r), map[string]string{
 			"sessions": "1", "store_events": "0", "store_bytes": "0", "store_streams": "0", `streams{kind="get",state="live"}`: "0",
 			`streams{kind="get",state="detached"}`: "0", `store_evictions_total{cause="session_end"}`: "16",
 		})
@@ -105,14 +104,14 @@ func TestMetrics_MoveWhileStreamsLive(t *testing.T) {
 func TestMetrics_SeriesDoNotGrowWithSessions_AndNamesAreClean(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{})})
-		before := len(metrics(t, r))
+		before := len(gather(r))
 		for range 50 {
 			p := r.open(latest)
 			first := p.emit(1, "a", `{"messages":1}`).rest()[0]
 			p.resume(first.id).rest()
 			r.status(ask{method: "DELETE", session: p.id})
 		}
-		if after := len(metrics(t, r)); after != before || before < 30 {
+		if after := len(gather(r)); after != before || before < 30 {
 			t.Errorf("%d series before, %d after", before, after)
 		}
 		families, err := r.fixture.Registry.Gather()

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type rig struct {
 	url     string
 	client  *http.Client
 	dial    func(context.Context) (net.Conn, error)
+	dials   atomic.Int32 // links that client opened
 }
 
 func newStore(t testing.TB, limits store.Limits) *store.Memory {
@@ -68,10 +70,15 @@ func serve(t testing.TB, cfg refserver.Config, ln net.Listener, dial func(contex
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- refserver.Serve(ctx, ln, mux, f.Handler) }()
+	r := &rig{t: t, fixture: f, dial: dial, url: "http://" + ln.Addr().String() + "/mcp"}
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 16,
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			r.dials.Add(1)
+			return dial(ctx)
+		},
 	}
+	r.client = &http.Client{Transport: transport}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		cancel()
@@ -79,7 +86,7 @@ func serve(t testing.TB, cfg refserver.Config, ln net.Listener, dial func(contex
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return &rig{t: t, fixture: f, dial: dial, url: "http://" + ln.Addr().String() + "/mcp", client: &http.Client{Transport: transport}}
+	return r
 }
 
 // ask is one request; empty fields take what a correct client would send.

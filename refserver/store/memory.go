@@ -167,7 +167,7 @@ func (m *Memory) Forget(session string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = true
+	s.gone, s.finished = true, nil // whoever still looks at the shelf finds it empty
 	for _, l := range s.logs {
 		m.remove(l, CauseSession)
 	}

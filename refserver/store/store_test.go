@@ -68,11 +68,11 @@ func after(t *testing.T, s Store, stream Stream, id string) []string {
 }
 
 func TestMemory_AfterEachID_TheRest(t *testing.T) {
-	for _, size := range []int{10, 3000, 70_000} { // within a segment, over several, larger than one
+	for _, size := range []int{10, 20_000, 70_000} { // within a segment, over several, larger than one
 		m := newMemory(t, Limits{})
 		a, b := Stream{"s", "a"}, Stream{"s", "b"}
 		var ids, texts []string
-		for i := range 60 {
+		for i := range 20 {
 			text := fmt.Sprintf("%d%s", i, strings.Repeat("x", size))
 			ids, texts = append(ids, put(t, m, a, text)), append(texts, text)
 			put(t, m, b, "other")
