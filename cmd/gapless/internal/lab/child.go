@@ -34,6 +34,8 @@ type Endpoint struct {
 	// Stop ends what was started for the run and reports how it died if it had died
 	// before. It is called once.
 	Stop func() error
+	// exited is closed when a child process has; nil without one.
+	exited <-chan struct{}
 }
 
 // Remote is the target at url, which runs already.
@@ -90,7 +92,7 @@ func StartChild(ctx context.Context, exe string, args ...string) (*Endpoint, err
 		return nil, errors.Join(fmt.Errorf("reference server: no address on its stdout within %v", childReady), c.stop())
 	}
 	d := net.Dialer{Timeout: dialTimeout}
-	return &Endpoint{URL: got[0], Admin: admin, Dial: d.DialContext, Stop: c.stop}, nil
+	return &Endpoint{URL: got[0], Admin: admin, Dial: d.DialContext, Stop: c.stop, exited: c.exited}, nil
 }
 
 func readLine(in *bufio.Reader) string {
