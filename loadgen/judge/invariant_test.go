@@ -112,6 +112,10 @@ func TestNoLoss(t *testing.T) {
 			want: "violated", count: 3, setup: both(numbered, func(s *judge.Setup) { s.Expected = 0 })},
 		{name: "tail missing, unanswered – holds, since one-response answers for it", text: start + "m 1-2\n" + cutAndResume + unanswered, want: "holds"},
 		{name: "hole below, unanswered – violated", text: start + "m 1\nm 3\n" + cutAndResume + unanswered, want: "violated", count: 1},
+		{name: "a hole after one that was filled – violated", text: start + "m 1\nm 3\nm 2\nm 4\n" + cutAndResume +
+			"m 6\nresponse\nend clean\nsettled completed\nledger 6", want: "violated", count: 1},
+		{name: "answered without its last message, never settled – violated", text: start + "m 1-2\n" + cutAndResume + "m 3-4\nresponse\nend clean\nledger 5",
+			want: "violated", count: 1},
 		{name: "cursor refused – violated", text: start + "m 1-2\ncut rst mid-event\nend reset\nresume\nhead 404\nend status\nsettled refused\nledger 5",
 			want: "violated", count: 3},
 		{name: "append result unknown – holds", text: start + "m 1-2\n" + cutAndResume + "m 4-5\nresponse\nend clean\nsettled completed\nledger 5 unknown=3", want: "holds"},
@@ -203,6 +207,7 @@ func TestIDs(t *testing.T) {
 	runRows(t, []row{
 		{name: "replayed under its id – holds", text: start + "m 1\nm 2 id=x\n" + cutAndResume + "m 2 id=x\nm 3-5\n" + done, want: "holds"},
 		{name: "another message under the id – violated", text: start + "m 1\nm 2 id=x\n" + cutAndResume + "m 3 id=x\nm 4-5\n" + done, want: "violated", count: 1},
+		{name: "the cursor primed again – not exercised", text: start + "m 1-2 \nm 3 id=x\n" + cutAndResume + "prime id=x\nm 4-5\n" + done, want: "not exercised"},
 		{name: "nothing replayed – not exercised", text: healthyCut, want: "not exercised"},
 	}, "stable-ids")
 }

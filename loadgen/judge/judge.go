@@ -93,7 +93,7 @@ func New(s Setup) *Judge {
 func (j *Judge) Open(session, stream uint32, kind history.StreamKind) *Stream {
 	j.mu.Lock()
 	j.special.open++
-	if kind == history.StreamLoad {
+	if ofLoad(kind) {
 		j.streams.Opened++
 		j.special.loadOpen++
 	}
@@ -109,6 +109,11 @@ func (j *Judge) Open(session, stream uint32, kind history.StreamKind) *Stream {
 	}
 	s.lines.steps = make([]step, 0, 8)
 	return s
+}
+
+// ofLoad tells the streams of the load from those that the tool adds for itself.
+func ofLoad(kind history.StreamKind) bool {
+	return kind != history.StreamControl && kind != history.StreamCanary
 }
 
 // merge takes over what a closed stream counted.
@@ -147,7 +152,7 @@ func (j *Judge) merge(s *Stream) {
 		j.mergeLoad(s)
 	}
 	if s.msgs.Lost > 0 && len(j.gaps) < maxStraysPerRun {
-		j.gaps = append(j.gaps, gap{s.stream, s.kind == history.StreamLoad, s.lostRanges()})
+		j.gaps = append(j.gaps, gap{s.stream, ofLoad(s.kind), s.lostRanges()})
 	}
 	j.strays = append(j.strays, s.strays[:min(len(s.strays), maxStraysPerRun-len(j.strays))]...)
 	if len(s.evidence) > 0 {

@@ -86,14 +86,15 @@ func (t *timeline) event(s *Stream, r *history.Record) {
 	if n.jumped > 0 {
 		n.mark = joinMark(expectedMark(n.jumped), n.mark)
 	}
-	if n.mark == "" && t.lengthen(&st) {
+	if t.lengthen(&st, n.mark) {
 		return
 	}
 	t.add(st, n.mark)
 }
 
-// lengthen joins st to the last step where it continues its run.
-func (t *timeline) lengthen(st *step) bool {
+// lengthen joins st to the last step where it continues its run: a mark begins a new
+// one, unless the run already bears it.
+func (t *timeline) lengthen(st *step, mark string) bool {
 	if len(t.steps) == 0 || st.kind == stepResponse {
 		return false
 	}
@@ -101,7 +102,7 @@ func (t *timeline) lengthen(st *step) bool {
 	if last.kind != st.kind || last.link != st.link || last.attempt != st.attempt || last.note != st.note {
 		return false
 	}
-	if st.kind == stepMessages && st.a != last.b+1 {
+	if mark != "" && (last.mark == 0 || t.marks[last.mark-1] != mark) || st.kind == stepMessages && st.a != last.b+1 {
 		return false
 	}
 	last.b, last.until, last.cursor = st.b, st.at, st.cursor

@@ -169,3 +169,20 @@ func TestEvidenceIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestTimelineOfRepeats: a replayed run is one line with one mark, whatever its
+// length; runs that do not follow one another are not joined.
+func TestTimelineOfRepeats(t *testing.T) {
+	text := "stream 1 session 1 load\npost\nhead 200 sse\nm 1-40\ncut rst mid-event\nend reset\n" +
+		"resume\nhead 200 sse\nm 1-40\nm 7\nm 41-50\nresponse\nend clean\nsettled completed\n"
+	setup := judge.Setup{Revision: "2025-11-25", Oracle: judge.OracleNumbered, Expected: 50, IDs: true, Streams: 1, Faults: 1}
+	v := judgeScript(setup, parse(t, text), wellTail())
+	got := story(v.Guilty[0])
+	want := `2 messages #80 1-40 (40)again ! no-duplicate
+2 messages #81 7-7 (1)again ! no-duplicate
+2 messages #91 41-50 (10)
+`
+	if !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant in it\n%s", got, want)
+	}
+}

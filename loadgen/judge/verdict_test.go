@@ -237,3 +237,27 @@ func TestReachedSibling(t *testing.T) {
 		t.Errorf("no-loss has %d violations", inv.Violations)
 	}
 }
+
+// TestCutsAtRisk: a cut counts when an accepted resume followed it in a judged stream,
+// cuts in a row once, a resume without a cut before it never.
+func TestCutsAtRisk(t *testing.T) {
+	rows := []struct {
+		name, text                 string
+		risk, cuts, double, judged int64
+	}{
+		{"one cut", healthyCut, 1, 1, 0, 1},
+		{"cut, resumed, closed by the target, resumed", start + "m 1\n" + cutAndResume + "m 2\nend clean\nresume\nhead 200 sse\nm 3-5\n" + done, 1, 1, 0, 1},
+		{"cut twice before anything came", start + "m 1\ncut rst mid-event\nend reset\nresume\ncut rst resume-before-headers\nend reset\nresume\nhead 200 sse\nm 2-5\n" + done, 1, 2, 1, 1},
+		{"cut twice, resumed twice", start + "m 1\n" + cutAndResume + "m 2\n" + cutAndResume + "m 3-5\n" + done, 2, 2, 0, 1},
+		{"cut after the response", start + "m 1-5\nresponse\ncut rst after-response\nend reset\nsettled completed\nledger 5", 0, 1, 0, 1},
+		{"cut before the first id", "stream 1 session 1 load\npost\nhead 200 sse\ncut rst before-first-id early\nend reset\nsettled indeterminate\nledger 5", 0, 1, 0, 0},
+		{"undecided", start + "m 1\n" + cutAndResume + "end stopped\nsettled undecided\nledger 5", 0, 1, 0, 0},
+		{"a fault that cuts nothing", start + "cut delay between-events\nm 1-5\n" + done, 0, 0, 0, 0},
+	}
+	for _, r := range rows {
+		v := judgeScript(ledgerSetup(), parse(t, r.text+canaryScript), wellTail())
+		if v.CutsAtRisk != r.risk || v.Faults.Cuts != r.cuts || v.Resumes.DoubleCuts != r.double || v.JudgedCuts != r.judged {
+			t.Errorf("%s: at risk %d, cuts %d, double %d, judged %d", r.name, v.CutsAtRisk, v.Faults.Cuts, v.Resumes.DoubleCuts, v.JudgedCuts)
+		}
+	}
+}
