@@ -14,10 +14,15 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "child" {
 		child := map[string]func(){
-			"well":   func() { announce(); _, _ = io.Copy(io.Discard, os.Stdin) },
-			"mute":   func() { fmt.Fprintln(os.Stderr, "no port left"); os.Exit(3) },
-			"dies":   func() { announce(); fmt.Fprintln(os.Stderr, "last words"); os.Exit(2) },
-			"fails":  func() { announce(); _, _ = io.Copy(io.Discard, os.Stdin); fmt.Fprintln(os.Stderr, "at the end"); os.Exit(1) },
+			"well": func() { announce(); _, _ = io.Copy(io.Discard, os.Stdin) },
+			"mute": func() { fmt.Fprintln(os.Stderr, "no port left"); os.Exit(3) },
+			"dies": func() { announce(); fmt.Fprintln(os.Stderr, "last words"); os.Exit(2) },
+			"fails": func() {
+				announce()
+				_, _ = io.Copy(io.Discard, os.Stdin)
+				fmt.Fprintln(os.Stderr, "at the end")
+				os.Exit(1)
+			},
 			"absent": func() { fmt.Println("http://127.0.0.1:1/mcp"); fmt.Println("no admin") },
 		}
 		child[os.Args[2]]()

@@ -56,7 +56,8 @@ type experiment struct {
 	dialer   *dialer
 	ledger   *ledger // nil: the target keeps none
 	began    time.Time
-	usage    usage // of this process when the run began
+	usage    usage    // of this process when the run began
+	notes    []string // what kept the judge from seeing everything, for the result
 }
 
 // Run carries out the experiment and returns its result. Errors are failures of
@@ -67,6 +68,17 @@ func Run(ctx context.Context, c Config) (*result.Result, error) {
 	x, err := begin(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if x.endpoint.exited != nil {
+		go func() { // a server that died leaves nothing to wait for
+			select {
+			case <-x.endpoint.exited:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
 	}
 	res, err := x.run(ctx)
 	// If the target died, that is the cause and whatever else failed the symptom.
@@ -187,6 +199,9 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial) (judge.T
 		err = nil // stopped by the user: the judge says what that leaves undecided
 	}
 	broken := court.close()
+	if court.failed != nil {
+		x.notes = append(x.notes, court.failed.Error())
+	}
 	tail := judge.Tail{
 		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen,
 		StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(),

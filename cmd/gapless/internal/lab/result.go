@@ -41,6 +41,7 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 	for _, s := range v.Also {
 		r.Sentence += " " + s
 	}
+	r.Why = append(r.Why, x.notes...)
 	r.Seen, r.Next = sentences(v.Seen), sentences(v.Next)
 	counts(r, v)
 	r.Resumes.AskedSeconds = asked(x, v)
