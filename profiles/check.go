@@ -216,7 +216,14 @@ func (p Profile) checkCalls(f *findings) {
 	f.least("emit.messages", e.Messages, 0)
 	f.least("emit.burst", e.Burst, 1)
 	f.least("emit.polling_closes", e.PollingCloses, 0)
+	f.least("emit.requests", e.Requests, 0)
+	if t := p.Target; e.PollingCloses > 0 && t.Dialect == "resume" && t.Protocol < pollingRevision {
+		f.add("emit.polling_closes", "polling_closes with protocol %s: a server may close a call that goes on from %s", t.Protocol, pollingRevision)
+	}
 }
+
+// leastHistory holds the last streams and every damaged one of a small run.
+const leastHistory Size = 1 << 20
 
 func (p Profile) checkRest(f *findings) {
 	j, r := p.Judge, p.Resume
@@ -229,6 +236,10 @@ func (p Profile) checkRest(f *findings) {
 	}
 	if !p.Reference() && j.Oracle == "ledger" {
 		f.add("judge.oracle", "oracle ledger needs the reference server; did you mean \"numbered\"?")
+	}
+	f.least("judge.probes", j.Probes, 0)
+	if p.History.Bytes < leastHistory {
+		f.add("history.bytes", "bytes is %v; a history that is worth keeping needs %v", p.History.Bytes, leastHistory)
 	}
 	f.least("resume.attempts", r.Attempts, 1)
 	if r.BackoffMax < r.Backoff {

@@ -21,6 +21,11 @@ func (p Profile) checkFaults(f *findings) {
 		}
 	}
 	for i, item := range fs.Mix {
+		for k, place := range item.At {
+			if place == "get-stream" && p.Load.GetStreams == 0 {
+				f.add(fmt.Sprintf("faults.mix[%d].at[%d]", i, k), "place get-stream without standalone GET streams; did you mean \"load: {get_streams: 1}\" beside it?")
+			}
+		}
 		if p.Reference() || !strings.HasPrefix(item.Kind, "server-") && item.Kind != "store-fault" {
 			continue
 		}

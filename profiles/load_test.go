@@ -13,9 +13,13 @@ import (
 )
 
 func TestBuiltinsLoad(t *testing.T) {
-	if got := profiles.Builtin(); !reflect.DeepEqual(got, []string{"smoke", "third-party"}) {
+	want := []string{
+		"burst", "cut-everywhere", "double-cut", "half-open", "polling", "shared-sessions", "smoke", "soak", "storm", "third-party",
+	}
+	if got := profiles.Builtin(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("built-in profiles %v", got)
 	}
+	about := map[string]bool{}
 	for _, name := range profiles.Builtin() {
 		p, err := profiles.Load(name)
 		if err != nil {
@@ -23,6 +27,13 @@ func TestBuiltinsLoad(t *testing.T) {
 		}
 		if p.Name != name || p.About == "" || len(p.Faults.Mix) == 0 {
 			t.Errorf("%s: name %q, about %q, %d faults", name, p.Name, p.About, len(p.Faults.Mix))
+		}
+		if about[p.About] || len(p.About) > 120 {
+			t.Errorf("%s: about %q is another's, or too long to be listed", name, p.About)
+		}
+		about[p.About] = true
+		if name != "third-party" && p.Reach == (profiles.Reach{}) {
+			t.Errorf("%s: it says nothing of what it has to meet", name)
 		}
 		if err := errors.Join(p.Validate(), p.Built()); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -62,20 +73,21 @@ server:
    limits: {events: 10000, bytes: 64MiB, streams: 100000}}
 load:
   {streams: 200, calls: 0, rate: 0, duration: 0s, stages: [],
-   max_open: 20000, ramp: 1s, hold: false, sessions: 0, get_streams: 0, control: 3, drain: 30s}
+   max_open: 20000, ramp: 1s, hold: false, sessions: 0, get_streams: 0, cancel: 0%, control: 3, drain: 30s}
 calls:
   - {tool: emit, weight: 1, args: {}, deadline: 60s,
      expect: {messages: auto, sequence: /params/progress, total: /params/total, digest: ""}}
-emit: {messages: 50, interval: 20ms, burst: 1, bytes: 200B, result_bytes: 200B, polling_closes: 0}
+emit: {messages: 50, interval: 20ms, burst: 1, bytes: 200B, result_bytes: 200B, polling_closes: 0, requests: 0}
 faults:
   seat: client
   start: 0s
   stop: 0s
   mix: []
 resume: {jitter: 10%, backoff: 100ms, backoff_max: 5s, attempts: 20, idle: 30s}
-judge: {contract: exactly-once, oracle: auto, strict: false, ignore: []}
+judge: {contract: exactly-once, oracle: auto, strict: false, ignore: [], probes: 20}
 reach: {}
 thresholds: {}
+history: {bytes: 1GiB}
 `
 
 func TestCompleteProfileIsTheDefault(t *testing.T) {
@@ -123,20 +135,8 @@ reach: {resumes: 150}
 thresholds: {resume_caught_up: ["p(95)<2s", {is: "p(99)<3s", abort: true}]}
 `
 
-const soak = `version: 1
-about: 8 h, 50 starts/s, all links cut every 30 s
-load: {rate: 50/s, duration: 8h, sessions: 500, get_streams: 1}
-emit: {messages: 100, interval: 100ms}
-faults:
-  mix:
-    - {kind: storm, every: 30s}
-    - {kind: rst, per_stream: 0.2}
-    - {kind: blackhole, per_stream: 0.01, for: 10s}
-reach: {storms: 900, resumes: 100000}
-`
-
 func TestResolvedProfileLoadsToItself(t *testing.T) {
-	texts := map[string]string{"vendor": vendor, "soak": soak}
+	texts := map[string]string{"vendor": vendor}
 	for _, name := range profiles.Builtin() {
 		source, err := profiles.Source(name)
 		if err != nil {
@@ -287,7 +287,7 @@ func TestNamesAndPaths(t *testing.T) {
 	over := write(t, dir, "over.yaml", "extends: bad.yaml\nabout: fine\n")
 	for _, tc := range []struct{ name, profile, want string }{
 		{"unknown name – the nearest is named", "smok", `no profile "smok"; did you mean "smoke"?`},
-		{"far name – all are named", "zzzzzzzz", "known: smoke or third-party"},
+		{"far name – all are named", "zzzzzzzz", "soak, storm or third-party"},
 		{"no such file – said", filepath.Join(dir, "none.yaml"), "no such file"},
 		{"a folder – said", dir, "is not a file"},
 		{"circle – shown", circle, "a.yaml:1:10: extends goes in a circle: "},

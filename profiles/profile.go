@@ -30,6 +30,7 @@ type Profile struct {
 	Judge      Judge      `yaml:"judge" jsonschema:"description=what the target promises and how it is checked"`
 	Reach      Reach      `yaml:"reach" jsonschema:"description=what the run must have met at least; less is inconclusive"`
 	Thresholds Thresholds `yaml:"thresholds" jsonschema:"description=limits on figures by name of the figure"`
+	History    History    `yaml:"history" jsonschema:"description=the history that a saved run keeps"`
 
 	explicit map[string]bool
 }
@@ -96,6 +97,7 @@ type LoadModel struct {
 	Hold       bool     `yaml:"hold" jsonschema:"description=nothing is emitted until all streams are open"`
 	Sessions   int      `yaml:"sessions" jsonschema:"minimum=0,description=sessions that share the streams; 0: one per 10"`
 	GetStreams int      `yaml:"get_streams" jsonschema:"minimum=0,description=standalone GET streams per session"`
+	Cancel     Percent  `yaml:"cancel" jsonschema:"description=share of the calls that the client cancels"`
 	Control    int      `yaml:"control" jsonschema:"minimum=0,description=calls without faults made first"`
 	Drain      Duration `yaml:"drain" jsonschema:"description=time for the remaining streams after the faults stopped"`
 }
@@ -130,7 +132,8 @@ type Emit struct {
 	Burst         int      `yaml:"burst" jsonschema:"minimum=1,description=messages per interval"`
 	Bytes         Size     `yaml:"bytes" jsonschema:"description=size of a message"`
 	ResultBytes   Size     `yaml:"result_bytes"`
-	PollingCloses int      `yaml:"polling_closes" jsonschema:"minimum=0"`
+	PollingCloses int      `yaml:"polling_closes" jsonschema:"minimum=0,description=how often the server closes the connection of a call that goes on"`
+	Requests      int      `yaml:"requests" jsonschema:"minimum=0,description=requests of the server that the client has to answer during a call"`
 }
 
 // Faults is the mix of faults, the seat they act from and their window.
@@ -171,6 +174,14 @@ type Judge struct {
 	Oracle   string   `yaml:"oracle" jsonschema:"enum=auto,enum=ledger,enum=numbered,enum=twin,enum=wire"`
 	Strict   bool     `yaml:"strict" jsonschema:"description=deviations decide the verdict"`
 	Ignore   []string `yaml:"ignore" jsonschema:"description=names of invariants that do not count"`
+	Probes   int      `yaml:"probes" jsonschema:"minimum=0,description=streams that are probed after they settled"`
+}
+
+// History bounds what a saved run keeps on disk.
+type History struct {
+	// Bytes is the size from which on the oldest streams that broke nothing are
+	// forgotten.
+	Bytes Size `yaml:"bytes" jsonschema:"description=size at which the oldest undamaged streams are dropped"`
 }
 
 // Reach is what a run must have met at least; 0 demands nothing.
@@ -210,7 +221,8 @@ func Default() Profile {
 			Jitter: 10, Backoff: Duration(100 * time.Millisecond), BackoffMax: Duration(5 * time.Second),
 			Attempts: 20, Idle: Duration(30 * time.Second),
 		},
-		Judge:      Judge{Contract: "exactly-once", Oracle: "auto", Ignore: []string{}},
+		Judge:      Judge{Contract: "exactly-once", Oracle: "auto", Ignore: []string{}, Probes: 20},
+		History:    History{Bytes: 1 << 30},
 		Thresholds: Thresholds{},
 		explicit:   map[string]bool{},
 	}

@@ -106,6 +106,12 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"pointer with dots – the pointer", "calls: [{expect: {total: params.total}}]", `did you mean "/params/total"?`},
 		{"no calls – refused", "calls: []", "no calls"},
 		{"call without tool – refused", "calls: [{tool: ''}]", "a call without tool"},
+		{"polling closes before there were any – refused", "emit: {polling_closes: 1}\ntarget: {protocol: 2025-06-18}", "p.yaml:1:24: polling_closes with protocol 2025-06-18"},
+		{"negative requests – refused", "emit: {requests: -1}", "requests is -1"},
+		{"negative probes – refused", "judge: {probes: -1}", "probes is -1"},
+		{"share of calls without sign – refused", "load: {cancel: 5}", `did you mean "5%"?`},
+		{"history that holds nothing – refused", "history: {bytes: 1KiB}", "p.yaml:1:18: bytes is 1KiB; a history that is worth keeping needs 1MiB"},
+		{"GET stream that nobody opens – refused", "faults: {mix: [{at: [mid-event, get-stream], per_stream: 1}]}", "p.yaml:1:33: place get-stream without standalone GET streams"},
 		{"negative reach – refused", "reach: {cuts: -1}", "cuts is -1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { refuses(t, tc.text, tc.want) })
@@ -151,14 +157,13 @@ func TestNothingFollowsFromWhatCouldNotBeRead(t *testing.T) {
 
 func TestBuilt(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
-		{"another kind – refused", "faults: {mix: [{kind: stall, per_stream: 1}]}", "fault kind stall"},
-		{"a place of later – refused", "faults: {mix: [{at: [get-stream], per_stream: 1}]}", "place get-stream"},
-		{"proxy seat – refused", "faults: {seat: proxy}", "seat proxy"},
-		{"rate – refused", "load: {rate: 1/s, duration: 1s}", "open model"},
-		{"stages – refused", "load: {stages: [{for: 1s, rate: 1/s}]}", "open model"},
-		{"contract – refused", "judge: {contract: bounded}", "contract bounded"},
+		{"a fault inside the server – refused", "faults: {mix: [{kind: store-fault, every: 3s}]}", "fault kind store-fault (built: rst, fin,"},
+		{"a crash of the server – refused", "faults: {mix: [{kind: server-crash, every: 3s}]}", "fault kind server-crash"},
+		{"a drain of the server – refused", "faults: {mix: [{kind: server-drain, every: 3s}]}", "fault kind server-drain"},
+		{"a neighbour – refused", "faults: {mix: [{kind: noisy-neighbour, every: 3s}]}", "fault kind noisy-neighbour"},
 		{"oracle – refused", "judge: {oracle: twin}", "oracle twin"},
 		{"dialect – refused", "target: {dialect: streams, transport: ws}", "transport ws"},
+		{"old revision of another dialect – refused", "target: {dialect: umcp, protocol: 2025-03-26}", "dialect umcp"},
 		{"store – refused", "server: {store: 'bbolt:x'}", "store bbolt:x"},
 		{"handoff – refused", "server: {delivery: handoff}", "delivery handoff"},
 		{"lock – refused", "server: {lock: global}", "lock global"},
@@ -170,9 +175,6 @@ func TestBuilt(t *testing.T) {
 		{"digest – refused", "calls: [{expect: {digest: /a}}]", "digests"},
 		{"other pointer – refused", "calls: [{expect: {total: /a}}]", "numbering at other places"},
 		{"thresholds – refused", "thresholds: {first_event: ['p(99)<1s']}", "thresholds"},
-		{"window – refused", "faults: {stop: 3s}", "window"},
-		{"GET streams – refused", "load: {get_streams: 1}", "GET streams"},
-		{"polling closes – refused", "emit: {polling_closes: 1}", "polling closes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, err := profiles.Parse("p.yaml", []byte(tc.text))
@@ -184,7 +186,13 @@ func TestBuilt(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{"", "server: {defect: 'S03b,k=10'}", "server: {defect: s05}", "judge: {oracle: numbered}", "faults: {mix: [{kind: none}]}", "target: {protocol: 2025-06-18}", "target: {url: 'http://127.0.0.1:1/mcp', headers: {A: b}}", "load: {streams: 5000, hold: true}", "server: {on_conflict: 409}"} {
+	for _, text := range []string{
+		"", "server: {defect: 'S03b,k=10'}", "server: {defect: s05}", "judge: {oracle: numbered}", "faults: {mix: [{kind: none}]}", "target: {protocol: 2025-06-18}", "target: {url: 'http://127.0.0.1:1/mcp', headers: {A: b}}", "load: {streams: 5000, hold: true}", "server: {on_conflict: 409}",
+		"server: {store: none}\njudge: {contract: none}", "judge: {contract: at-least-once, ignore: [primed], probes: 0}", "judge: {contract: bounded}",
+		"target: {protocol: 2025-03-26}", "load: {rate: 1/s, duration: 1s, cancel: 10%}", "load: {stages: [{for: 1s, rate: 1/s}], max_open: 5}",
+		"load: {get_streams: 1}\nfaults: {seat: proxy, start: 1s, stop: 3s, mix: [{at: [get-stream, request, headers, before-first-id, initialize], per_stream: 1}]}",
+		"emit: {polling_closes: 1, requests: 2}\nreach: {storms: 1}\nhistory: {bytes: 1MiB}",
+	} {
 		p, err := profiles.Parse("p.yaml", []byte(text))
 		if err := errors.Join(err, p.Built()); err != nil {
 			t.Errorf("%q: %v", text, err)
@@ -253,7 +261,7 @@ func TestUnitsAreWrittenAsTheyAreRead(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{complete, vendor, soak, "load: {streams: 1}", "? [a]\n: b", "&a [*a]", "a: !!binary x", "- - -"} {
+	for _, seed := range []string{complete, vendor, "load: {streams: 1}", "? [a]\n: b", "&a [*a]", "a: !!binary x", "- - -"} {
 		f.Add(strings.Replace(seed, "extends: \"\"", "", 1))
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -2,7 +2,12 @@ package profiles
 
 // The closed sets of words of a profile, in the order in which they are listed.
 
-const modernRevision Protocol = "2026-07-28"
+const (
+	modernRevision Protocol = "2026-07-28"
+	// pollingRevision is the first one in which a server closes connections of
+	// calls that go on.
+	pollingRevision Protocol = "2025-11-25"
+)
 
 func dialects() []string   { return []string{"resume", "streams", "umcp", "modern"} }
 func transports() []string { return []string{"http", "ws", "stdio"} }
