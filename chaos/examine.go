@@ -211,7 +211,7 @@ func (l *Link) keep(n int) {
 		return
 	}
 	s, raw := l.heldFrom, 0
-	for n > 0 {
+	for n > 0 && raw < len(l.held) {
 		k, payload, _ := s.Next(l.held[raw:])
 		if payload && k > n {
 			k = n

@@ -144,7 +144,7 @@ func TestReframingChangesNothingElse(t *testing.T) {
 func TestReframingKeepsABrokenBodyBroken(t *testing.T) {
 	ex := func() Exchange { return Exchange{Victim: victim(Planned{Kind: ChunkEnd, Place: MidEvent, After: 9})} }
 	truncated := strings.TrimSuffix(framed(priming+message(1), 7), lastChunk)
-	longer := chunkedHead + "5\r\ndata:3\r\nabc\r\n" + lastChunk // the chunk has no end, and a legal one follows
+	longer := chunkedHead + "5\r\ndata:33\r\nabc\r\n" + lastChunk // the chunk has no end, and a legal one follows
 	for name, raw := range map[string]string{"truncated": truncated, "too long": longer} {
 		o := play(raw, 3, 64, ex())
 		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(o.got)), nil)

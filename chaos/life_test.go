@@ -175,6 +175,16 @@ func TestUnreachableFaultsDoNotBlockOthers(t *testing.T) {
 	}
 }
 
+// Two faults at one event: the one that comes first in the bytes wins, whatever the
+// order in the plan.
+func TestTheEarliestPositionStrikesFirst(t *testing.T) {
+	v := victim(Planned{Kind: RST, Place: MidResponse}, Planned{Kind: FIN, Place: BeforeResponse})
+	o := play(framed(priming+response, 0), 50, 50, Exchange{Victim: v})
+	if len(o.injections) != 1 || o.injections[0].Place != BeforeResponse || o.got != closeHead+priming {
+		t.Fatalf("struck %+v, delivered %q", o.injections, o.got)
+	}
+}
+
 func TestLinksAllocateNothingPerEvent(t *testing.T) {
 	body := chunked(event245(), event245(), event245(), event245())
 	for _, place := range []Place{BetweenEvents, MidEvent, MidResponse} {

@@ -116,6 +116,43 @@ func TestPlacesAreDrawnEvenly(t *testing.T) {
 	}
 }
 
+func TestFewStreamsMeetAllPlacesToo(t *testing.T) {
+	cfg := full(5, Fault{Kind: RST, At: []Place{BetweenEvents, MidEvent, BeforeResponse, MidResponse}, PerStream: 4})
+	cfg.Streams = 3
+	total := mustPlan(t, cfg).Total()
+	for _, c := range total.Cells {
+		if c.Planned != 3 {
+			t.Errorf("%s: %d of 12 faults at four places", c.Place, c.Planned)
+		}
+	}
+}
+
+func TestWhatAStreamHasOnceIsPlannedOnce(t *testing.T) {
+	p := mustPlan(t, full(9, Fault{Kind: RST, At: []Place{AfterResponse, AfterPriming}, PerStream: 1}, Fault{Kind: FIN, At: []Place{AfterResponse}, PerStream: 1}))
+	for n := range 200 {
+		f := p.Stream(uint32(n + 1))
+		if len(f) != 2 || f[0].Place != AfterPriming || f[0].Kind != RST || f[1].Place != AfterResponse || f[1].Kind != FIN {
+			t.Fatalf("stream %d: %+v", n+1, f)
+		}
+	}
+}
+
+func TestCutsAmongTheMessagesKeepApart(t *testing.T) {
+	for _, messages := range []int{4, 50} {
+		cfg := full(9, Fault{Kind: RST, At: []Place{BetweenEvents}, PerStream: 4})
+		cfg.Messages = messages
+		p := mustPlan(t, cfg)
+		for n := range 200 {
+			f := p.Stream(uint32(n + 1))
+			for i := 1; i < len(f); i++ {
+				if f[i].After <= f[i-1].After {
+					t.Fatalf("%d messages, stream %d: %+v", messages, n+1, f)
+				}
+			}
+		}
+	}
+}
+
 // Every stream's faults must be able to happen, in every kind of run.
 func TestEveryPlanCanHappen(t *testing.T) {
 	mixes := [][]Fault{

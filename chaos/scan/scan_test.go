@@ -77,6 +77,7 @@ var bodies = map[string]string{
 	"plain":            "id: 1\ndata: {\"id\":1,\"result\":{}}\n\ndata: {\"method\":\"x\",\"id\":3}\n\n",
 	"crlf":             "id: 1\r\ndata: a\r\n\r\ndata: b\r\n\r\n",
 	"cr":               "id: 1\rdata: a\r\rdata: b\r\r",
+	"crlf, then lf":    "data: a\r\n\ndata: b\r\n\n\ndata: c\n\n",
 	"mixed":            "data: a\r\n\rdata: b\n\r\ndata: c\r\r\n\n\n",
 	"priming":          "id: a-0\nretry: 100\ndata:\n\nid: a-1\ndata\n\nid: x\n\n",
 	"comments":         ": hello\n\n:\n: x\nid: 1\n: inside\ndata: a\n\n:end\n\n",
