@@ -14,7 +14,15 @@ import (
 )
 
 // A Link is a TCP connection that can be hurt. Whatever it does to the bytes, it
-// does inside Read and Write.
+// does inside Read and Write, and reports each fault to Exchange.Observer before the
+// call returns that shows it.
+//
+// A link that plays a refused dial returns an error that matches syscall.ECONNREFUSED
+// from the first Write after Begin. One that makes up an answer (502, 503 or 429, with
+// Retry-After if it likes) takes the request without passing it on and gives the answer
+// out in Read. Both report an injection that ends the link (history.Injection.Ends) and
+// return false from End. Either is treated like the real thing, except that it is not
+// held against the target.
 type Link interface {
 	net.Conn
 	// Begin is called before the first byte of each exchange.

@@ -155,6 +155,8 @@ func (l *link) endOf(err error) history.End {
 		return history.EndMidEvent
 	case errors.Is(l.err, syscall.ECONNRESET), errors.Is(l.err, syscall.EPIPE), errors.Is(l.err, syscall.ECONNABORTED):
 		return history.EndReset
+	case errors.Is(l.err, syscall.ECONNREFUSED):
+		return history.EndUnreachable
 	case err == io.EOF && l.got:
 		return history.EndClean
 	}

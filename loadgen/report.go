@@ -50,7 +50,8 @@ type Resumes struct {
 	Refused int64
 	// Conflicts were answered 409.
 	Conflicts int64
-	// ByStatus counts the answers; 0 stands for none.
+	// ByStatus counts the answers of the target; 0 stands for none: no link, a cut before
+	// the head, or an answer that the link made up.
 	ByStatus map[int]int64
 }
 

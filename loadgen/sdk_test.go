@@ -40,7 +40,7 @@ func (c *someCutter) Read(p []byte) (int, error) {
 		c.dead = true
 		_ = c.SetLinger(0)
 		_ = c.Close()
-		c.x.Observer.Observe(&history.Record{Injection: history.Injection{Kind: "rst", Place: "test"}})
+		c.x.Observer.Observe(&history.Record{Injection: history.Injection{Kind: "rst", Place: "test", Ends: true}})
 		return 0, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	}
 	n, err := c.TCPConn.Read(p[:min(len(p), max(c.left, 1))])

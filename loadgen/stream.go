@@ -49,8 +49,9 @@ type stream struct {
 	l        *link // nil between exchanges
 	got      bool  // a byte of the response was read
 	status   int
-	struck   bool          // a fault of ours fired
+	struck   bool          // a fault of ours ended it
 	hurt     time.Duration // when
+	madeUp   bool          // the link made up the status, the target never saw the request
 	gained   bool          // a message came or the cursor moved
 	mattered bool          // a message came
 	events   int
@@ -175,7 +176,7 @@ func (s *stream) resume(ctx context.Context) history.Outcome {
 		return o
 	}
 	end, _ := s.exchange(ctx, &wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: s.fields})
-	if s.status != 0 {
+	if s.status != 0 && !s.madeUp {
 		s.measure(ResumeConnect, s.headAt-from)
 	}
 	o := history.OutcomeCompleted
@@ -190,14 +191,18 @@ func (s *stream) resume(ctx context.Context) history.Outcome {
 func (s *stream) resumed(o history.Outcome) {
 	if s.a.Kind != history.StreamCanary {
 		s.r.c.Live.resumes.Add(1)
-		s.r.tally.resume(s.status, o == history.OutcomeRefused)
+		status := s.status
+		if s.madeUp {
+			status = 0
+		}
+		s.r.tally.resume(status, o == history.OutcomeRefused)
 	}
 }
 
 // begin reports the attempt and clears what belonged to the one before.
 func (s *stream) begin(l *link, x history.Exchange) {
 	s.l = l
-	s.got, s.status, s.struck, s.gained, s.mattered, s.events = false, 0, false, false, false, 0
+	s.got, s.status, s.struck, s.madeUp, s.gained, s.mattered, s.events = false, 0, false, false, false, false, 0
 	s.missed, s.lastEvent = -1, 0
 	s.rec.Attempt = uint16(min(s.attempt, 1<<16-1))
 	s.rec.Link = 0
@@ -272,6 +277,7 @@ func (s *stream) limits() limits {
 // take reads a response whose head is complete.
 func (s *stream) take(ctx context.Context, resp *wire.Response) history.End {
 	s.status, s.headAt = resp.Status, s.l.at
+	s.madeUp = s.struck // what ends a link before a whole head came can only have made it up
 	h := history.Head{Status: resp.Status, Missed: -1}
 	switch {
 	case resp.SSE():
@@ -356,11 +362,16 @@ func (s *stream) ordinal() uint32 {
 	return s.commits + uint32(s.rd.Committed())
 }
 
-// Observe takes the injections of the link, completes them and hands them on.
+// Observe takes the injections of the link, completes them and hands them on. Only a
+// fault that ends the link makes the end of the exchange ours: one that delays or
+// starves it leaves the target to blame for whatever ends it.
 func (s *stream) Observe(rec *history.Record) {
-	s.struck, s.hurt = true, s.r.now()
+	now := s.r.now()
+	if rec.Injection.Ends {
+		s.struck, s.hurt = true, now
+	}
 	s.rec.Injection = rec.Injection
-	s.report(history.KindInjection, s.hurt)
+	s.report(history.KindInjection, now)
 	s.rec.Injection = history.Injection{}
 }
 

@@ -317,7 +317,7 @@ func (c *cutter) Read(p []byte) (int, error) {
 		c.dead = true
 		_ = c.Conn.(*memnet.Conn).SetLinger(0)
 		_ = c.Conn.Close()
-		c.x.Observer.Observe(&history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: "rst", Place: "test"}})
+		c.x.Observer.Observe(&history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: "rst", Place: "test", Ends: true}})
 		return 0, &net.OpError{Op: "read", Net: "mem", Err: syscall.ECONNRESET}
 	}
 	n, err := c.Conn.Read(p[:min(len(p), c.after)])
@@ -359,6 +359,6 @@ func (c *headCutter) Read(p []byte) (int, error) {
 		return c.Conn.Read(p)
 	}
 	_ = c.Conn.Close()
-	c.x.Observer.Observe(&history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: "rst", Place: "test"}})
+	c.x.Observer.Observe(&history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: "rst", Place: "test", Ends: true}})
 	return 0, &net.OpError{Op: "read", Net: "mem", Err: syscall.ECONNRESET}
 }
