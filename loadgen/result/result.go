@@ -17,6 +17,18 @@ const (
 	Inconclusive = "inconclusive"
 )
 
+// Words of [Run.Stopped].
+const (
+	Interrupted = "interrupted"
+	AtViolation = "stopped at the first violation"
+)
+
+// Words of [Load.Model].
+const (
+	Open   = "open"
+	Closed = "closed"
+)
+
 // A Result is the account of one run. Its zero value encodes as an inconclusive
 // run that did nothing.
 type Result struct {
@@ -29,6 +41,7 @@ type Result struct {
 	Seen     []string `json:"seen"`     // what was seen all the same, of an inconclusive run
 	Next     []string `json:"next"`     // what to do about it
 
+	Load      Load      `json:"load"`
 	Streams   Streams   `json:"streams"`
 	Messages  Messages  `json:"messages"`
 	Responses Responses `json:"responses"`
@@ -37,17 +50,20 @@ type Result struct {
 
 	// CutsAtRisk counts cuts followed by a settled resume; LossBound95 is 3 divided
 	// by that number when nothing was lost, else 0.
-	CutsAtRisk  int64   `json:"cuts_at_risk"`
-	LossBound95 float64 `json:"loss_bound_95"`
+	CutsAtRisk         int64        `json:"cuts_at_risk"`
+	LossBound95        float64      `json:"loss_bound_95"`
+	LossBound95ByPlace []PlaceBound `json:"loss_bound_95_by_place"`
 
 	Damage     Damage      `json:"damage"`
 	Invariants []Invariant `json:"invariants"`
+	Probes     []Probe     `json:"probes"`
 	Reached    []Reached   `json:"reached"`
 	Thresholds []Threshold `json:"thresholds"`
 	Control    Control     `json:"control"`
 	Canary     Canary      `json:"canary"`
 	Latency    Latency     `json:"latency_seconds"`
 	Generator  Generator   `json:"generator"`
+	History    History     `json:"history"`
 	Timelines  []Timeline  `json:"timelines"` // of some damaged streams, the first ones
 }
 
@@ -60,7 +76,10 @@ type Run struct {
 	Version         string    `json:"version"` // of gapless
 	Started         time.Time `json:"started"`
 	DurationSeconds float64   `json:"duration_seconds"`
-	Target          Target    `json:"target"`
+	// Stopped says why the run ended before its plan did: Interrupted, AtViolation;
+	// "" when it did not.
+	Stopped string `json:"stopped"`
+	Target  Target `json:"target"`
 }
 
 // Target says what was tested. Name and Version are what it says of itself.
@@ -75,6 +94,20 @@ type Target struct {
 	// Store is the event store of the reference server when the run started it
 	// itself, else "".
 	Store string `json:"store"`
+}
+
+// Load is the shape of the load. In the open model arrivals come at their planned
+// instants, whatever happened to those before; MaxOpen bounds how many streams may
+// be open, and an arrival that finds so many is dropped.
+type Load struct {
+	Model string `json:"model"` // Open or Closed; "" in results that do not say
+	// Seconds is the planned time of the arrivals, WantedPerSecond their mean rate over
+	// it, StartedPerSecond the mean rate of those that were opened. All are 0 in the
+	// closed model.
+	Seconds          float64 `json:"seconds"`
+	WantedPerSecond  float64 `json:"wanted_per_second"`
+	StartedPerSecond float64 `json:"started_per_second"`
+	MaxOpen          int64   `json:"max_open"`
 }
 
 // Streams counts streams by outcome. The sum of the outcomes is Opened plus
@@ -123,8 +156,16 @@ type Responses struct {
 
 // Faults counts injections.
 type Faults struct {
-	Planned        int64            `json:"planned"`
-	Injected       int64            `json:"injected"`
+	Seat     string `json:"seat"` // client or proxy
+	Planned  int64  `json:"planned"`
+	Injected int64  `json:"injected"`
+	// Cuts counts the injections that ended their link; the others hurt it for a while.
+	Cuts int64 `json:"cuts"`
+	// Storms counts instants at which all links were struck; each link of each storm
+	// is one of Injected.
+	Storms int64 `json:"storms"`
+	// Approximate counts resets that the proxy gave while bytes were still under way.
+	Approximate    int64            `json:"approximate"`
 	ByKind         map[string]int64 `json:"by_kind"`
 	ByPlace        map[string]int64 `json:"by_place"`
 	ByKindAndPlace []Cell           `json:"by_kind_and_place"`
@@ -135,6 +176,14 @@ type Cell struct {
 	Kind     string `json:"kind"`
 	Place    string `json:"place"`
 	Injected int64  `json:"injected"`
+}
+
+// A PlaceBound is the bound of one place: CutsAtRisk and LossBound95 of a result for
+// the cuts there alone. Bound is 0 when something was lost after one of them.
+type PlaceBound struct {
+	Place      string  `json:"place"`
+	CutsAtRisk int64   `json:"cuts_at_risk"`
+	Bound      float64 `json:"bound"`
 }
 
 // Resumes counts attempts to resume.
@@ -188,6 +237,16 @@ type Evidence struct {
 	Messages string `json:"messages"` // such as 23-25 or 12; "" when it is not about messages
 	After    string `json:"after"`    // the injection before it, such as rst@mid-event; "" when there was none
 	Text     string `json:"text"`     // one line
+}
+
+// A Probe is a question that was asked of a sample of settled streams or sessions, and
+// how often the answer was as the rules want it. What is in neither count could not be
+// told.
+type Probe struct {
+	Name       string `json:"name"`
+	Asked      int64  `json:"asked"`
+	Conforming int64  `json:"conforming"`
+	Deviating  int64  `json:"deviating"`
 }
 
 // Reached compares what the run wanted to meet with what it met.
@@ -248,4 +307,12 @@ type Generator struct {
 	CPUSeconds  float64 `json:"cpu_seconds"`
 	MaxRSSBytes int64   `json:"max_rss_bytes"`
 	Saturated   bool    `json:"saturated"`
+}
+
+// History says what a saved run kept: every record, but for the Dropped ones, which
+// make the run inconclusive. Dir is "" when it was not saved.
+type History struct {
+	Dir     string `json:"dir"`
+	Records int64  `json:"records"`
+	Dropped int64  `json:"dropped"`
 }

@@ -93,15 +93,18 @@ func TestGolden(t *testing.T) {
 // promised are the fields of result.json that other programs may rely on.
 const promised = `
 gapless
-run: id profile seed command version started duration_seconds target.url target.name target.version target.protocol target.dialect target.contract target.oracle
+run: id profile seed command version started duration_seconds stopped target.url target.name target.version target.protocol target.dialect target.contract target.oracle
 verdict sentence why
+load: model seconds wanted_per_second started_per_second max_open
 streams: planned opened max_open completed indeterminate not_sent refused cancelled undecided failed dropped_arrivals
 messages: expected delivered lost lost_allowed degraded undecided duplicated duplicated_allowed misordered foreign corrupt late
 responses: expected received missing repeated
-faults: planned injected by_kind by_place by_kind_and_place
+faults: seat planned injected cuts storms approximate by_kind by_place by_kind_and_place
 resumes: attempted succeeded refused conflicts by_status replayed_messages double_cuts cuts_in_replay
 cuts_at_risk loss_bound_95
+loss_bound_95_by_place.0: place cuts_at_risk bound
 invariants.0: name claim level role verdict checked violations evidence
+probes.0: name asked conforming deviating
 reached.0: name want got ok
 thresholds.0: figure expression value ok
 control: calls complete messages_per_call
@@ -109,6 +112,7 @@ canary: convicted
 latency_seconds: first_event event_gap completion start_delay resume_detect resume_backoff resume_connect resume_first_event resume_caught_up
 latency_seconds.resume_detect: count mean p50 p90 p99 p999 max
 generator: cpu_seconds max_rss_bytes saturated
+history: dir records dropped
 `
 
 func TestEveryPromisedFieldIsThere(t *testing.T) {
@@ -180,7 +184,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"empty file – refused", "", "EOF"},
 		{"cut short – refused", good[:len(good)/2], "EOF"},
 		{"unknown field – refused", strings.Replace(good, `"sentence"`, `"sentense"`, 1), "sentense"},
-		{"missing field – refused", strings.Replace(good, `"max_open"`, `"opened"`, 1), "streams.max_open is missing"},
+		{"missing field – refused", strings.Replace(good, `"dropped_arrivals"`, `"opened"`, 1), "streams.dropped_arrivals is missing"},
 		{"null – refused", strings.Replace(good, `"completed": `, `"completed": null, "opened": `, 1), "streams.completed is null"},
 		{"null in a list – refused", strings.Replace(good, `"claim": "<text & more>"`, `"claim": null`, 1), "invariants[0].claim is null"},
 		{"other format – refused", strings.Replace(good, `result/1`, `result/2`, 1), `"result/2"`},
