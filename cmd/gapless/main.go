@@ -38,13 +38,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 			code = exitToolFailed
 		}
 	}()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, halt, stop := interrupts()
 	defer stop()
-	go func() { // a second signal is not caught: it ends the process at once
-		<-ctx.Done()
-		stop()
-	}()
-	root := newRoot()
+	root := newRoot(halt)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -55,6 +51,30 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		fmt.Fprintln(stderr, "gapless:", err)
 	}
 	return exitCode(err)
+}
+
+// interrupts turns the first interrupt into the end of halt (stop the faults, drain,
+// judge) and the second into the end of ctx; a third ends the process.
+func interrupts() (ctx context.Context, halt <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	halted := make(chan struct{})
+	go func() { // ends with ctx
+		for _, then := range []func(){func() { close(halted) }, cancel} {
+			select {
+			case <-signals:
+				then()
+			case <-ctx.Done():
+				return
+			}
+		}
+		signal.Stop(signals)
+	}()
+	return ctx, halted, func() {
+		signal.Stop(signals)
+		cancel()
+	}
 }
 
 // A usageError is a bad flag, argument or profile.
@@ -87,7 +107,7 @@ func exitCode(err error) int {
 	return exitToolFailed
 }
 
-func newRoot() *cobra.Command {
+func newRoot(halt <-chan struct{}) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gapless",
 		Short: "Prove that an MCP server's streams resume with no gap and no repeat",
@@ -107,7 +127,7 @@ or shows which one, where and why.
 		return usageError{fmt.Errorf("%w (%s --help lists the flags)", err, cmd.CommandPath())}
 	})
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(newRunCommand(), newServeCommand(), newProfilesCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(halt), newServeCommand(halt), newProfilesCommand(), newVersionCommand())
 	root.SetHelpCommand(newHelpCommand())
 	return root
 }

@@ -151,7 +151,7 @@ func TestPlanIsAFunctionOfTheSeed(t *testing.T) {
 
 func TestRepeatCommandRepeats(t *testing.T) {
 	_, stdout, _ := gapless(t, small("--fault", "rst@mid-event:1", "--fault", "fin:0.5", "--plan")...)
-	cmd := newRunCommand()
+	cmd := newRunCommand(nil)
 	if err := cmd.ParseFlags(small("--fault", "rst@mid-event:1", "--fault", "fin:0.5", "-H", "Authorization: Bearer hush")[1:]); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 )
 
 type runFlags struct {
+	halt           <-chan struct{}
 	seed           uint64
 	plan           bool
 	output         string
@@ -28,8 +29,8 @@ type runFlags struct {
 	yes            bool
 }
 
-func newRunCommand() *cobra.Command {
-	var f runFlags
+func newRunCommand(halt <-chan struct{}) *cobra.Command {
+	f := runFlags{halt: halt}
 	cmd := &cobra.Command{
 		Use:   "run [PROFILE]",
 		Short: "Load, cut, resume, judge",
@@ -129,7 +130,7 @@ func labConfig(cmd *cobra.Command, p profiles.Profile, f *runFlags) (lab.Config,
 	}
 	c := lab.Config{
 		Profile: p, Seed: f.seed, Name: hex.EncodeToString(name), Secret: secret,
-		Version: version(), Command: repeatCommand(cmd, p, f.seed),
+		Version: version(), Command: repeatCommand(cmd, p, f.seed), Halt: f.halt,
 	}
 	if line := newProgressLine(cmd.ErrOrStderr()); !f.quiet {
 		c.Progress, c.Interval = line.show, line.interval()

@@ -14,14 +14,15 @@ import (
 )
 
 type serveFlags struct {
+	halt           <-chan struct{}
 	addr, http     string
 	server         profiles.Server
 	retry, bytes   string
 	leaveWithStdin bool
 }
 
-func newServeCommand() *cobra.Command {
-	f := serveFlags{server: profiles.Default().Server}
+func newServeCommand(halt <-chan struct{}) *cobra.Command {
+	f := serveFlags{halt: halt, server: profiles.Default().Server}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the reference server",
@@ -76,6 +77,13 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
+	go func() { // ends with the command
+		select {
+		case <-f.halt:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	if f.leaveWithStdin {
 		go func() { // ends with stdin or with the process
 			_, _ = io.Copy(io.Discard, cmd.InOrStdin())

@@ -128,6 +128,25 @@ func TestStoppedRunIsInconclusive(t *testing.T) {
 	})
 }
 
+// TestHaltedRunDrains: what is open at an interrupt is finished and judged, and the
+// rest of the plan is said to be missing.
+func TestHaltedRunDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		halt := make(chan struct{})
+		time.AfterFunc(1800*time.Millisecond, func() { close(halt) })
+		c := smallRun(t, nil)
+		c.Halt = halt
+		r := mustRun(t, c)
+		s := r.Streams
+		if r.Verdict != result.Inconclusive || s.Opened == 0 || s.Opened == 50 || s.Completed != s.Opened {
+			t.Fatalf("%s, %+v; want inconclusive with a part of the streams opened, all of them complete", r.Verdict, s)
+		}
+		if !strings.Contains(strings.Join(r.Why, "\n"), "never opened") {
+			t.Errorf("nothing says what is missing: %q", r.Why)
+		}
+	})
+}
+
 // TestWithoutStoreTheServerOffersNoResumption: the judge must not blame a server
 // that promised nothing, nor clear it.
 func TestWithoutStoreTheServerOffersNoResumption(t *testing.T) {

@@ -32,6 +32,8 @@ type Config struct {
 	Secret []byte
 	// Version and Command go into the result as they are.
 	Version, Command string
+	// Halt, once closed, ends arrivals and faults; what is open drains and is judged.
+	Halt <-chan struct{}
 	// Record, if set, is given every record of the load, from the goroutine of its
 	// stream; the record is only valid during the call.
 	Record func(*history.Record)
@@ -192,6 +194,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial) (judge.T
 	}
 	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, x.c.Record)
 	cfg.Expected, cfg.Observer, cfg.Live = t.expected, court, new(loadgen.Live)
+	cfg.Halt = x.c.Halt
 	stop := x.watch(cfg.Live, court, t.plans.Arrivals)
 	load, err := loadgen.Run(ctx, cfg)
 	watching := stop()
