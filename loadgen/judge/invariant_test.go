@@ -118,6 +118,8 @@ func TestNoLoss(t *testing.T) {
 			want: "violated", count: 1},
 		{name: "cursor refused – violated", text: start + "m 1-2\ncut rst mid-event\nend reset\nresume\nhead 404\nend status\nsettled refused\nledger 5",
 			want: "violated", count: 3},
+		{name: "answered with an error, numbered – holds for what came", text: start + "m 1-2\n" + cutAndResume + "error\nend clean\nsettled completed",
+			want: "holds", setup: numbered},
 		{name: "append result unknown – holds", text: start + "m 1-2\n" + cutAndResume + "m 4-5\nresponse\nend clean\nsettled completed\nledger 5 unknown=3", want: "holds"},
 		{name: "unstored with a store fault – holds", text: start + "m 1-2\n" + cutAndResume + "m 4-5\nresponse\nend clean\nsettled completed\nledger 5 unstored=3",
 			want: "holds", setup: func(s *judge.Setup) { s.StoreFaults = true }},

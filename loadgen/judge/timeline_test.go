@@ -186,3 +186,23 @@ func TestTimelineOfRepeats(t *testing.T) {
 		t.Errorf("got\n%s\nwant in it\n%s", got, want)
 	}
 }
+
+// TestGuiltyIsBounded: many shapes of damage, and no more than 32 streams are told.
+func TestGuiltyIsBounded(t *testing.T) {
+	var b strings.Builder
+	for n := range 100 {
+		cut := strings.Replace(cutAndResume, "mid-event", fmt.Sprintf("place-%d", n%20), 1)
+		b.WriteString(strings.Replace(start, "stream 1 ", fmt.Sprintf("stream %d ", n+1), 1) + "m 1-2\n" + cut + "m 4-5\n" + done)
+	}
+	v := judgeScript(ledgerSetup(), parse(t, b.String()), wellTail())
+	if len(v.Guilty) != 32 || len(v.After) != 20 {
+		t.Fatalf("%d guilty, %d rows of what came before", len(v.Guilty), len(v.After))
+	}
+	seen := map[string]bool{}
+	for _, g := range v.Guilty {
+		seen[g.After] = true
+	}
+	if len(seen) != 20 {
+		t.Errorf("%d of 20 shapes are told", len(seen))
+	}
+}

@@ -251,6 +251,7 @@ func TestCutsAtRisk(t *testing.T) {
 		{"cut twice, resumed twice", start + "m 1\n" + cutAndResume + "m 2\n" + cutAndResume + "m 3-5\n" + done, 2, 2, 0, 1},
 		{"cut after the response", start + "m 1-5\nresponse\ncut rst after-response\nend reset\nsettled completed\nledger 5", 0, 1, 0, 1},
 		{"cut before the first id", "stream 1 session 1 load\npost\nhead 200 sse\ncut rst before-first-id early\nend reset\nsettled indeterminate\nledger 5", 0, 1, 0, 0},
+		{"cut before the first id, and yet answered", start + "m 1\ncut rst mid-event early\nend reset\nresume\nhead 200 sse\nm 2-5\n" + done, 0, 1, 0, 0},
 		{"undecided", start + "m 1\n" + cutAndResume + "end stopped\nsettled undecided\nledger 5", 0, 1, 0, 0},
 		{"a fault that cuts nothing", start + "cut delay between-events\nm 1-5\n" + done, 0, 0, 0, 0},
 	}
@@ -259,5 +260,19 @@ func TestCutsAtRisk(t *testing.T) {
 		if v.CutsAtRisk != r.risk || v.Faults.Cuts != r.cuts || v.Resumes.DoubleCuts != r.double || v.JudgedCuts != r.judged {
 			t.Errorf("%s: at risk %d, cuts %d, double %d, judged %d", r.name, v.CutsAtRisk, v.Faults.Cuts, v.Resumes.DoubleCuts, v.JudgedCuts)
 		}
+	}
+}
+
+// TestBound: nothing lost in ten cuts at risk says at most 30 % per cut; something
+// lost says nothing.
+func TestBound(t *testing.T) {
+	text := start + "m 1\n" + strings.Repeat(cutAndResume, 10) + "m 2-5\n" + done
+	v := judgeScript(ledgerSetup(), parse(t, text+canaryScript), wellTail())
+	if v.CutsAtRisk != 10 || v.LossBound95 != 0.3 {
+		t.Errorf("%d at risk, bound %v", v.CutsAtRisk, v.LossBound95)
+	}
+	v = judgeScript(ledgerSetup(), parse(t, strings.Replace(text, "m 2-5", "m 3-5", 1)+canaryScript), wellTail())
+	if v.CutsAtRisk != 10 || v.LossBound95 != 0 {
+		t.Errorf("with a loss: %d at risk, bound %v", v.CutsAtRisk, v.LossBound95)
 	}
 }
