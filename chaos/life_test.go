@@ -185,6 +185,33 @@ func TestTheEarliestPositionStrikesFirst(t *testing.T) {
 	}
 }
 
+// Once nothing can strike in this exchange the link has to stop looking: that is what
+// makes it nearly free.
+func TestALinkStopsLookingWhenNothingCanStrike(t *testing.T) {
+	cases := []struct {
+		name  string
+		ex    Exchange
+		fault Planned
+		raw   string
+	}{
+		{"a resume place on the first attempt", Exchange{}, Planned{Kind: RST, Place: MidReplay}, closeHead},
+		{"a body that is no event stream", Exchange{}, Planned{Kind: RST, Place: BetweenEvents}, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"},
+		{"not primed", Exchange{}, Planned{Kind: RST, Place: AfterPriming}, closeHead + message(1)},
+		{"nothing to replay", Exchange{Resume: true}, Planned{Kind: RST, Place: MidReplay}, missedHead(1)},
+		{"replay is over", Exchange{Resume: true}, Planned{Kind: RST, Place: MidReplay, After: 1}, missedHead(3)},
+		{"answered", Exchange{}, Planned{Kind: RST, Place: BetweenEvents, After: 9}, closeHead + message(1) + response},
+	}
+	for _, c := range cases {
+		c.ex.Victim = victim(c.fault)
+		l := NewLink(&scripted{rest: c.raw, piece: 1 << 20, end: io.EOF}, 1)
+		l.Begin(c.ex)
+		l.Read(make([]byte, 4096))
+		if l.watching {
+			t.Errorf("%s: still looking", c.name)
+		}
+	}
+}
+
 func TestLinksAllocateNothingPerEvent(t *testing.T) {
 	body := chunked(event245(), event245(), event245(), event245())
 	for _, place := range []Place{BetweenEvents, MidEvent, MidResponse} {

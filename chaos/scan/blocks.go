@@ -244,10 +244,7 @@ func (b *blocks) named() {
 	}
 	switch string(b.name[:b.nameLen]) {
 	case "data":
-		b.field = fieldData
-		if b.lines > 0 {
-			b.rpc.feed([]byte{'\n'})
-		}
+		b.field = fieldData // the LF between two data lines means nothing to JSON
 	case "id":
 		b.field = fieldID
 	case "event":

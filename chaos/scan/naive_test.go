@@ -131,7 +131,7 @@ func undecided(body string) bool {
 		l.text = strings.TrimPrefix(l.text, "\xef\xbb\xbf")
 		if l.text == "" {
 			data = bytes.TrimSpace(data)
-			if len(data) > 0 && (!json.Valid(data) || data[0] == '[') {
+			if len(data) > 0 && !json.Valid(data) {
 				return true
 			}
 			data = nil

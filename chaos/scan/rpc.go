@@ -52,7 +52,7 @@ func (r *rpc) feed(p []byte) {
 		switch c {
 		case '"':
 			r.inText = true
-			r.isKey = r.wantKey && r.depth == 1
+			r.isKey = r.wantKey
 			r.length = 0
 			r.settled = r.depth == 0
 		case '{', '[':

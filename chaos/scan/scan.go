@@ -133,7 +133,7 @@ func (s *Scanner) Next(p []byte) (n int, payload bool, m Mark) {
 		}
 		n, m = s.payload(p)
 		s.left -= int64(n)
-		if s.left == 0 && n > 0 {
+		if s.left == 0 {
 			m = s.pieceDone(m)
 		}
 		return n, true, m
