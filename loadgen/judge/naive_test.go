@@ -8,7 +8,7 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/judge"
 )
 
-// The naive judge keeps the whole history in memory, sorts and compares. It shares
+// The naive judge keeps the whole history in memory and compares all with all. It shares
 // no code with the real one, and knows only what decides: messages, responses, ids,
 // owners and the ledger.
 type naive struct {
@@ -18,13 +18,8 @@ type naive struct {
 }
 
 type delivery struct {
-	seq, order int64
-	hash       uint64
-}
-
-type idOwner struct {
-	session uint32
-	id      uint64
+	seq  int64
+	hash uint64
 }
 
 type idUser struct {
@@ -36,7 +31,7 @@ type idUser struct {
 // judgeNaively judges a run whose faults and generator are beyond doubt. The canary is
 // not judged; what a control call did counts for the word alone.
 func judgeNaively(r *run) (n naive, word judge.Word) {
-	ids := map[idOwner]map[idUser]bool{}
+	ids := map[[2]uint64]map[idUser]bool{} // by session and id
 	var control naive
 	judged, injected := 0, 0
 	for i, records := range r.streams {
@@ -55,7 +50,7 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 				injected++
 			}
 			if e := rec.Event; rec.Kind == history.KindEvent && e.HasID && !e.Late {
-				key := idOwner{rec.Session, e.IDHash}
+				key := [2]uint64{uint64(rec.Session), e.IDHash}
 				if ids[key] == nil {
 					ids[key] = map[idUser]bool{}
 				}
@@ -81,108 +76,102 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 	return n, judge.Holds
 }
 
+// A call is what the records of one stream say.
+type call struct {
+	got                 []delivery
+	ledger              []history.Ledger
+	account             *history.Ledger
+	responses, total    int64
+	settled             int
+	outcome             history.Outcome
+	lastSeen, settledAt time.Duration
+	status, refusedWith int
+	early, anchored     bool
+}
+
 // stream judges one stream.
 func (n *naive) stream(setup judge.Setup, records []history.Record) {
-	var got []delivery
-	var ledger []history.Ledger
-	var call *history.Ledger
-	responses, total, settled := int64(0), int64(0), 0
-	var outcome history.Outcome
-	var lastSeen, settledAt time.Duration
-	lastStatus, refusedWith, early, anchored := 0, 0, false, false
+	var c call
 	for i := range records {
-		r := &records[i]
-		switch r.Kind {
-		case history.KindAttempt:
-			lastStatus = 0
-		case history.KindHead:
-			lastStatus = r.Head.Status
-			if r.Attempt > 0 && lastStatus >= 400 && lastStatus != 409 {
-				refusedWith = lastStatus
-			}
-		case history.KindInjection:
-			lastSeen, early = r.At, early || !r.Injection.AfterID
-		case history.KindEvent:
-			lastSeen, anchored = r.At, anchored || r.Event.HasID && !r.Event.Late
-			e := r.Event
-			n.led = n.led || r.Attempt > 0 && responses == 0
-			if e.Illegal != 0 {
-				n.illegal++
-			}
-			switch {
-			case e.Late:
-				n.late++
-				if e.Owner > history.OwnerSelf {
-					n.foreign++
-					n.late--
-				}
-			case e.Owner > history.OwnerSelf:
-				n.foreign++
-			case e.Class == history.ClassResponse:
-				responses++
-			case e.Seq > 0:
-				got, total = append(got, delivery{e.Seq, int64(len(got)), e.Hash}), e.Total
-				if responses > 0 {
-					n.illegal++ // nothing comes after the response
-				}
-			case e.Class == history.ClassNotification && responses > 0:
-				n.illegal++
-			}
-		case history.KindSettled:
-			outcome, settledAt = r.Outcome, r.At
-			settled++
-		case history.KindLedgerMessage:
-			ledger = append(ledger, r.Ledger)
-		case history.KindLedgerCall:
-			call = &r.Ledger
-		}
+		n.read(&c, &records[i])
 	}
-	answered := responses > 0
-	refused := !answered && outcome == history.OutcomeRefused && refusedWith > 0
-	if outcome == history.OutcomeFailed && early && !anchored {
-		outcome = history.OutcomeIndeterminate
+	answered := c.responses > 0
+	if c.outcome == history.OutcomeFailed && c.early && !c.anchored {
+		c.outcome = history.OutcomeIndeterminate
 	}
-	failed := !answered && outcome == history.OutcomeFailed
-	tooLate := failed && settledAt-lastSeen >= 10*time.Second && lastStatus != 409
-	undecided := !answered && (settled == 0 || outcome == history.OutcomeUndecided) || failed && lastStatus == 409
-	n.doubt = n.doubt || settled != 1 || undecided
+	refused := !answered && c.outcome == history.OutcomeRefused && c.refusedWith > 0
+	failed := !answered && c.outcome == history.OutcomeFailed
+	tooLate := failed && c.settledAt-c.lastSeen >= 10*time.Second && c.status != 409
+	undecided := !answered && (c.settled == 0 || c.outcome == history.OutcomeUndecided) || failed && c.status == 409
+	n.doubt = n.doubt || c.settled != 1 || undecided
 	if answered {
-		n.repeated += responses - 1
-	} else if refused || tooLate || outcome == history.OutcomeCompleted {
+		n.repeated += c.responses - 1
+	} else if refused || tooLate || c.outcome == history.OutcomeCompleted {
 		n.missing++
 	}
 	if tooLate {
 		n.hangs++
 	}
-	n.compare(setup, total, got, ledger, call, answered || refused, outcome == history.OutcomeIndeterminate)
+	n.compare(setup, &c, answered || refused)
 }
 
-// compare sorts what came and holds it against what was due.
-func (n *naive) compare(setup judge.Setup, total int64, got []delivery, ledger []history.Ledger, call *history.Ledger, due, indeterminate bool) {
-	last := int64(0)
-	for i, d := range got {
-		first := !slices.ContainsFunc(got[:i], func(e delivery) bool { return e.seq == d.seq })
-		if first && slices.ContainsFunc(got[:i], func(e delivery) bool { return e.seq > d.seq }) {
-			n.misordered++
+func (n *naive) read(c *call, r *history.Record) {
+	switch r.Kind {
+	case history.KindAttempt:
+		c.status = 0
+	case history.KindHead:
+		c.status = r.Head.Status
+		if r.Attempt > 0 && c.status >= 400 && c.status != 409 {
+			c.refusedWith = c.status
 		}
-		last = max(last, d.seq)
+	case history.KindInjection:
+		c.lastSeen, c.early = r.At, c.early || !r.Injection.AfterID
+	case history.KindEvent:
+		c.lastSeen, c.anchored = r.At, c.anchored || r.Event.HasID && !r.Event.Late
+		n.led = n.led || r.Attempt > 0 && c.responses == 0
+		n.event(c, &r.Event)
+	case history.KindSettled:
+		c.outcome, c.settledAt = r.Outcome, r.At
+		c.settled++
+	case history.KindLedgerMessage:
+		c.ledger = append(c.ledger, r.Ledger)
+	case history.KindLedgerCall:
+		c.account = &r.Ledger
 	}
-	slices.SortFunc(got, func(a, b delivery) int {
-		if a.seq != b.seq {
-			return int(a.seq - b.seq)
+}
+
+func (n *naive) event(c *call, e *history.Event) {
+	switch {
+	case e.Late:
+		n.late++
+	case e.Owner > history.OwnerSelf:
+		n.foreign++
+	case e.Class == history.ClassResponse:
+		c.responses++
+	case e.Seq > 0 || e.Class == history.ClassNotification:
+		if e.Seq > 0 {
+			c.got, c.total = append(c.got, delivery{e.Seq, e.Hash}), e.Total
 		}
-		return int(a.order - b.order)
-	})
-	first := map[int64]uint64{}
-	for _, d := range got {
-		if h, ok := first[d.seq]; ok {
-			n.duplicated++
-			if h != d.hash {
-				n.corrupt++
+		if c.responses > 0 {
+			n.illegal++ // nothing comes after the response
+		}
+	}
+}
+
+// compare holds what came against what was due.
+func (n *naive) compare(setup judge.Setup, c *call, due bool) {
+	got, ledger, call := c.got, c.ledger, c.account
+	last, first := int64(0), map[int64]uint64{}
+	for i, d := range got {
+		last = max(last, d.seq)
+		if h, ok := first[d.seq]; !ok {
+			first[d.seq] = d.hash
+			if slices.ContainsFunc(got[:i], func(e delivery) bool { return e.seq > d.seq }) {
+				n.misordered++
 			}
-			continue
+		} else if n.duplicated++; h != d.hash {
+			n.corrupt++
 		}
-		first[d.seq] = d.hash
 	}
 	count, usable := setup.Expected, true
 	if setup.Oracle == judge.OracleLedger {
@@ -196,7 +185,7 @@ func (n *naive) compare(setup judge.Setup, total int64, got []delivery, ledger [
 			n.executions++
 		}
 	} else if count == 0 {
-		count = total
+		count = c.total
 	}
 	if !usable {
 		n.delivered += int64(len(first))
@@ -204,7 +193,7 @@ func (n *naive) compare(setup judge.Setup, total int64, got []delivery, ledger [
 		n.expected += last
 		return
 	}
-	n.hold(first, ledger, count, last, due, indeterminate)
+	n.hold(first, ledger, count, last, due, c.outcome == history.OutcomeIndeterminate)
 }
 
 // hold counts each number from 1 on.
