@@ -17,21 +17,25 @@ const (
 	detailColumn = 28
 )
 
+// maxKinds of faults are named in a summary without -v.
+const maxKinds = 4
+
 func holds(p *page, r *result.Result) {
 	p.lines = append(p.lines, padLeft("wanted", wantedColumn)+padLeft("got", gotColumn-wantedColumn))
-	cuts, wanted := reached(r, "cuts", "injections")
-	p.compare("cuts", cuts.Want, wanted, r.Faults.Injected, kinds(r))
+	faults(p, r)
 	places, wanted := reached(r, "places")
 	p.compare("places", places.Want, wanted, placesSeen(r), fewest(r))
 	resumes, wanted := reached(r, "resumes")
 	p.compare("resumes", resumes.Want, wanted, r.Resumes.Succeeded, replayed(r))
+	storms(p, r)
 	if r.LossBound95 > 0 {
 		p.row(detailColumn, "bound")
 		p.text(detailColumn, fmt.Sprintf("at most %s loss per cut at 95 %% (0 of %s resumed cuts)", percent(r.LossBound95), count(r.CutsAtRisk)))
 	}
+	arrivals(p, r)
 	p.numbers("streams", r.Streams.Planned, true, r.Streams.Judged())
 	p.lines[len(p.lines)-1] += " "
-	p.text(detailColumn, outcomes(r.Streams))
+	p.text(detailColumn, outcomes(r))
 	control(p, r)
 	latencies(p, r)
 	p.row(15, "invariants")
@@ -60,13 +64,26 @@ func (p *page) compare(label string, want int64, wanted bool, got int64, detail 
 	}
 }
 
-// kinds lists the kinds of faults, most frequent first.
-func kinds(r *result.Result) string {
+// kinds lists the kinds of faults, most frequent first, and where they came from
+// when that was not the client's own end.
+func (p *page) kinds(r *result.Result) string {
 	var parts []string
-	for _, k := range byCount(r.Faults.ByKind, -1) {
+	names := byCount(r.Faults.ByKind, -1)
+	for i, k := range names {
+		if i == maxKinds && len(names) > i+1 && !p.o.Verbose {
+			parts = append(parts, fmt.Sprintf("%d more kinds", len(names)-i))
+			break
+		}
 		parts = append(parts, fmt.Sprintf("%s %s", k, count(r.Faults.ByKind[k])))
 	}
-	return strings.Join(parts, ", ")
+	text := strings.Join(parts, ", ")
+	if r.Faults.Seat == "proxy" && text != "" {
+		text += "; by proxy"
+	}
+	if r.Faults.Approximate > 0 {
+		text += fmt.Sprintf(" (%s approximate)", count(r.Faults.Approximate))
+	}
+	return text
 }
 
 // byCount sorts the names that were counted at all; sign 1 puts the rarest first.
@@ -106,14 +123,18 @@ func replayed(r *result.Result) string {
 	return strings.Join(parts, "; ")
 }
 
-func outcomes(s result.Streams) string {
+func outcomes(r *result.Result) string {
+	s, lost := r.Streams, r.Streams.DroppedArrivals
+	if r.Load.Model == result.Open {
+		lost = 0 // said in a row of its own
+	}
 	out := fmt.Sprintf("judged, %s indeterminate", count(s.Indeterminate))
 	for _, x := range []struct {
 		n    int64
 		what string
 	}{
 		{s.Failed, "failed"}, {s.Refused, "refused"}, {s.Cancelled, "cancelled"}, {s.Undecided, "undecided"},
-		{s.NotSent, "not sent"}, {s.DroppedArrivals, "arrivals dropped"},
+		{s.NotSent, "not sent"}, {lost, "arrivals dropped"},
 	} {
 		if x.n > 0 {
 			out += fmt.Sprintf(", %s %s", count(x.n), x.what)

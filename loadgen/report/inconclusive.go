@@ -23,6 +23,7 @@ func inconclusive(p *page, r *result.Result) {
 		p.list("not reached", []string{strings.Join(missed, "; ")})
 	}
 	p.list("seen", r.Seen)
+	arrivalsLine(p, r)
 	p.list("next", r.Next)
 }
 

@@ -20,7 +20,7 @@ import (
 // at most 110 columns.
 type Options struct {
 	Color   bool
-	Verbose bool // list every invariant
+	Verbose bool // list every invariant, place and probe
 	// Width is the number of columns of the terminal; 0 means 110. Commands are
 	// never broken: they are there to be copied.
 	Width int
@@ -46,8 +46,9 @@ func Text(w io.Writer, r *result.Result, o Options) error {
 		inconclusive(p, r)
 	}
 	if o.Verbose {
-		invariants(p, r)
+		details(p, r)
 	}
+	stopped(p, r)
 	p.row(p.labelWidth(r), "repeat")
 	p.command(repeat(r, o))
 	return p.flush(w)

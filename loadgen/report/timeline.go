@@ -13,7 +13,13 @@ import (
 const (
 	findingColumn = 39
 	cursorColumn  = 75
-	maxSteps      = 200
+)
+
+// A timeline of more than maxSteps steps shows how it began and how it ended.
+const (
+	maxSteps   = 40
+	firstSteps = 24
+	lastSteps  = 12
 )
 
 // Timeline writes what happened to one damaged stream.
@@ -29,15 +35,40 @@ func Timeline(w io.Writer, t *result.Timeline, o Options) error {
 	}
 	width := timeWidth(t)
 	p.lines = append(p.lines, header(width))
-	for i, s := range t.Steps {
-		if i == maxSteps {
-			p.line(fmt.Sprintf("  … %s more; result.json has them", some(int64(len(t.Steps)-i), "steps")))
-			break
-		}
-		p.step(s, width)
-	}
+	p.steps(t.Steps, width)
 	p.ending(t)
 	return p.flush(w)
+}
+
+// steps leaves out the middle of a long timeline and says how much of it is there.
+func (p *page) steps(steps []result.Step, width int) {
+	begin, end := len(steps), len(steps)
+	if len(steps) > maxSteps {
+		begin, end = firstSteps, len(steps)-lastSteps
+	}
+	for _, s := range steps[:begin] {
+		p.step(s, width)
+	}
+	if begin < end {
+		p.line("  … " + more(steps[begin:end]))
+	}
+	for _, s := range steps[end:] {
+		p.step(s, width)
+	}
+}
+
+func more(hidden []result.Step) string {
+	findings := int64(0)
+	for _, s := range hidden {
+		if s.Finding != "" {
+			findings++
+		}
+	}
+	text := count(int64(len(hidden))) + " more"
+	if findings > 0 {
+		text += ", with " + some(findings, "findings")
+	}
+	return text + "; result.json has them all"
 }
 
 // ending names the streams that look the same and how to repeat this one.

@@ -11,7 +11,7 @@ import (
 const (
 	maxBroken = 8 // violated invariants
 	maxSilent = 3 // invariants that do not apply
-	maxTexts  = 5 // texts under one label
+	maxTexts  = 4 // texts under one label
 )
 
 const levelShould = "SHOULD"
@@ -37,6 +37,7 @@ func violated(p *page, r *result.Result) {
 		p.row(12, "after")
 		p.text(12, after)
 	}
+	arrivalsLine(p, r)
 	if p.o.Saved != "" {
 		p.row(12, "see")
 		p.command(fmt.Sprintf("gapless report %s%s", p.o.Saved, firstStream(guilty)))
@@ -208,33 +209,4 @@ func afters(r *result.Result) string {
 		parts = append(parts, cut(a.Fault, 60)+" "+n)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// invariants lists every invariant, for -v.
-func invariants(p *page, r *result.Result) {
-	name := 14
-	for _, inv := range r.Invariants {
-		name = max(name, columns(cut(inv.Name, 40))+2)
-	}
-	p.blank()
-	for _, inv := range r.Invariants {
-		became := stateOf(inv)
-		mark := map[state]string{kept: "+", broken: p.paint(red, "x"), unsure: "?", deviation: "-"}[became]
-		line := clean(pad(cut(inv.Name, 40), name) + pad(inv.Level, 10) + pad(string(became), 16))
-		p.lines = append(p.lines, "  "+pad(mark, 1)+" "+line)
-		p.text(name+30, checked(inv))
-	}
-	p.blank()
-}
-
-func checked(inv result.Invariant) string {
-	switch {
-	case !applies(inv):
-		return cut(inv.Why, 120)
-	case inv.Verdict == result.Violated:
-		return fmt.Sprintf("%s %s in %s; %s", count(inv.Violations), unit(inv), some(inv.Streams, "streams"), inv.Claim)
-	case inv.Why != "":
-		return cut(inv.Why, 120)
-	}
-	return fmt.Sprintf("%s checked; %s", count(inv.Checked), inv.Claim)
 }

@@ -20,7 +20,7 @@ const (
 // Words of [Run.Stopped].
 const (
 	Interrupted = "interrupted"
-	AtViolation = "stopped at the first violation"
+	AtViolation = "at the first violation"
 )
 
 // Words of [Load.Model].
