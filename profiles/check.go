@@ -187,6 +187,9 @@ func (p Profile) checkLoad(f *findings) {
 			f.add(fmt.Sprintf("load.stages[%d]", i), "a stage without for; say how long it takes")
 		}
 	}
+	if len(l.Stages) > 0 && l.Arrivals() == 0 {
+		f.add("load.stages", "no load: no stage has a rate above 0")
+	}
 	f.least("load.max_open", l.MaxOpen, 1)
 	for path, v := range map[string]int{"streams": l.Streams, "calls": l.Calls, "sessions": l.Sessions, "get_streams": l.GetStreams, "control": l.Control} {
 		f.least("load."+path, v, 0)

@@ -236,6 +236,28 @@ func TestFlagsOverProfile(t *testing.T) {
 	}
 }
 
+func TestArrivals(t *testing.T) {
+	for _, tc := range []struct {
+		name, load string
+		want       int
+	}{
+		{"a rate for a time – its product", "{rate: 50/s, duration: 30s}", 1500},
+		{"a slow rate – the first one comes at once", "{rate: 1/m, duration: 61s}", 2},
+		{"thirds of a second – no more by rounding", "{rate: 20/m, duration: 9s}", 3},
+		{"a ramp from rest – its area, begun ones included", "{stages: [{for: 3s, rate: 1/s}]}", 2},
+		{"two stages – each by itself", "{stages: [{for: 3s, rate: 1/s}, {for: 3s, rate: 0}]}", 4},
+		{"closed with calls – the calls", "{streams: 5, calls: 7}", 7},
+		{"closed without – the streams", "{streams: 5}", 5},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, err := profiles.Parse("p.yaml", []byte("load: "+tc.load))
+			if err != nil || p.Load.Arrivals() != tc.want {
+				t.Errorf("%d arrivals, want %d; error %v", p.Load.Arrivals(), tc.want, err)
+			}
+		})
+	}
+}
+
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

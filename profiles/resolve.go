@@ -86,7 +86,9 @@ func (l *LoadModel) UseStages(stages []Stage) {
 
 func (l LoadModel) open() bool { return l.Rate > 0 || len(l.Stages) > 0 }
 
-// Arrivals is the number of streams that the load starts in all.
+// Arrivals is the number of streams that the load starts in all. In the open model
+// every stretch of time in which the rate does not change, or changes evenly, begins
+// with an arrival, so a begun one counts.
 func (l LoadModel) Arrivals() int {
 	if !l.open() {
 		if l.Calls > 0 {
@@ -94,12 +96,16 @@ func (l LoadModel) Arrivals() int {
 		}
 		return l.Streams
 	}
-	n, from := float64(l.Rate)*l.Duration.Std().Seconds(), 0.0
-	for _, s := range l.Stages {
-		n += (from + float64(s.Rate)) / 2 * s.For.Std().Seconds()
-		from = float64(s.Rate)
+	n, from := 0.0, float64(l.Rate)
+	stretch := func(to float64, d Duration) {
+		n += math.Ceil((from+to)/2*d.Std().Seconds() - 1e-6) // seconds are no exact numbers
+		from = to
 	}
-	return int(math.Min(math.Round(n), 1e12))
+	stretch(from, l.Duration)
+	for _, s := range l.Stages {
+		stretch(float64(s.Rate), s.For)
+	}
+	return int(math.Min(n, 1e12))
 }
 
 // SessionCount is the number of sessions that share the streams: as named, else

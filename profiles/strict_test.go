@@ -77,6 +77,7 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"fewer calls than streams – refused", "load: {streams: 5, calls: 4}", "4 calls cannot keep 5 streams open"},
 		{"more streams than max_open – refused", "load: {streams: 30000}", "raise max_open"},
 		{"no load – refused", "load: {streams: 0}", "no load"},
+		{"stages that never start anything – refused", "load: {stages: [{for: 5s, rate: 0}]}", "no stage has a rate above 0"},
 		{"negative sessions – refused", "load: {sessions: -1}", "p.yaml:1:18: sessions is -1"},
 		{"stage without time – refused", "load: {stages: [{rate: 5/s}]}", "a stage without for"},
 		{"bbolt without file – refused", "server: {store: bbolt}", `did you mean "bbolt:events.db"?`},
