@@ -2,9 +2,11 @@ package history
 
 import (
 	"flag"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -89,9 +91,10 @@ func randomRecords(rng *rand.Rand, n int) []Record {
 		if i > 0 && rng.IntN(3) > 0 {
 			r.At, r.Session, r.Stream, r.Attempt, r.Link = out[i-1].At, out[i-1].Session, out[i-1].Stream, out[i-1].Attempt, out[i-1].Link
 		}
-		for name, v := range leaves(r) {
+		fields := leaves(r)
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if rng.IntN(3) == 0 || (i == 0 && name == "At") {
-				randomise(rng, v)
+				randomise(rng, fields[name])
 			}
 		}
 		if r.Kind == KindLedgerMessage && i > 0 && rng.IntN(2) == 0 { // about an event of before

@@ -60,7 +60,7 @@ func (s *source) begin() error {
 	if !info.Mode().IsRegular() {
 		return s.corrupt(0, "not a regular file")
 	}
-	s.size, s.r = info.Size(), bufio.NewReaderSize(s.f, 64<<10)
+	s.size, s.r = info.Size(), bufio.NewReaderSize(s.f, int(min(64<<10, info.Size())))
 	var start [len(magic)]byte
 	if err := s.fill(start[:], 0); err != nil {
 		return err
