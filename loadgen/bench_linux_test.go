@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -98,24 +97,17 @@ func BenchmarkEvent(b *testing.B) {
 	seen := new(counting)
 	b.ReportAllocs()
 	b.ResetTimer()
-	began := cpu()
+	began := processTime()
 	rep, err := Run(b.Context(), Config{
 		URL: "http://x/mcp", Plan: plan, Tool: "emit", Observer: seen,
 		Dial: func(context.Context) (Link, error) { return &canned{next: next}, nil },
 	})
-	took := cpu() - began
+	took := processTime() - began
 	b.StopTimer()
 	if err != nil || seen.n.Load() != int64(calls*(perCall+1)) {
 		b.Fatalf("%d events, %v, %v", seen.n.Load(), rep.Outcomes, err)
 	}
 	b.ReportMetric(float64(took.Nanoseconds())/float64(seen.n.Load()), "cpu-ns/event")
-}
-
-// cpu is the processor time that this process has used.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for the process itself
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkIdleStream measures what one open stream that waits for its next event

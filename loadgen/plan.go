@@ -23,24 +23,49 @@ type Arrival struct {
 	Stream, Session uint32
 	// Due is the planned instant since the start of the load, or [WhenFree].
 	Due time.Duration
-	// Kind tells planned load from control calls and the canary.
+	// Kind tells planned load from control calls, the canary and GET streams.
 	Kind history.StreamKind
 }
 
-// PlanConfig says how much load a [Plan] holds.
+// extra reports whether the arrival comes besides the load: it takes no place among
+// the open streams and is counted apart.
+func (a Arrival) extra() bool {
+	return a.Kind == history.StreamCanary || a.Kind == history.StreamGet
+}
+
+// maxCalls is how many streams have a number, with some left for canary and control calls.
+const maxCalls = 1<<32 - 1<<20
+
+// PlanConfig says how much load a [Plan] holds: in the closed model by Streams, Calls
+// and Ramp, in the open model by Rate, Duration and Stages.
 type PlanConfig struct {
 	// Seed keys every draw.
 	Seed uint64
-	// Streams is how many streams are open at once.
+	// Streams is how many streams are open at once: the closed model.
 	Streams int
 	// Calls is how many streams start in all; 0 means as many as Streams.
 	Calls int
 	// Sessions share the streams: stream n is in session 1+(n-1) mod Sessions. 0
-	// means one for every ten streams.
+	// means one for every ten streams that may be open.
 	Sessions int
 	// Ramp spreads the first Streams arrivals over this long; 0 starts them at once.
 	Ramp time.Duration
-	// Kind is the kind of all arrivals but the canary.
+	// Rate is the number of arrivals per second for Duration: the open model. Without
+	// a Duration it is where the first stage starts from.
+	Rate     float64
+	Duration time.Duration
+	// Stages follow, each from the rate before it, the first from Rate.
+	Stages []Stage
+	// MaxOpen bounds the open model: an arrival that finds so many streams open is
+	// dropped and counted. 0 means 20,000.
+	MaxOpen int
+	// GetStreams is how many standalone GET streams each session gets, besides the
+	// load. They are due at once, take no place among the open streams, and those of one
+	// session come one after the other. They are numbered behind all others: from 1 +
+	// the larger of the last stream of the load and Canary, the k-th (from 0) in session
+	// 1 + k mod Sessions.
+	GetStreams int
+	// Kind is the kind of all arrivals but the canary and the GET streams.
 	Kind history.StreamKind
 	// First is the number of the first stream; 0 means 1.
 	First uint32
@@ -52,6 +77,24 @@ type PlanConfig struct {
 // Validate reports everything that is wrong with the settings.
 func (c PlanConfig) Validate() error {
 	var errs []error
+	if c.Sessions < 0 {
+		errs = append(errs, fmt.Errorf("sessions must not be negative: %d", c.Sessions))
+	}
+	if c.GetStreams < 0 {
+		errs = append(errs, fmt.Errorf("get streams must not be negative: %d", c.GetStreams))
+	}
+	model := c.validateClosed
+	if c.open() {
+		model = c.validateOpen
+	}
+	return errors.Join(append(errs, model())...)
+}
+
+func (c PlanConfig) validateClosed() error {
+	var errs []error
+	if c.MaxOpen != 0 {
+		errs = append(errs, errors.New("max open belongs to the open model"))
+	}
 	if c.Streams < 1 {
 		errs = append(errs, fmt.Errorf("streams must be at least 1, not %d", c.Streams))
 	}
@@ -61,53 +104,83 @@ func (c PlanConfig) Validate() error {
 	if c.Calls > 0 && c.Calls < c.Streams {
 		errs = append(errs, fmt.Errorf("calls (%d) are fewer than streams (%d): so many are never open at once", c.Calls, c.Streams))
 	}
-	if c.Sessions < 0 {
-		errs = append(errs, fmt.Errorf("sessions must not be negative: %d", c.Sessions))
-	}
 	if c.Ramp < 0 {
 		errs = append(errs, fmt.Errorf("ramp must not be negative: %v", c.Ramp))
 	}
-	if last := uint64(max(c.First, 1)) + uint64(max(c.Calls, c.Streams, 0)); last > 1<<32-1 {
+	if last := uint64(max(c.First, 1)) + uint64(max(c.Calls, c.Streams, 0)); last > maxCalls {
 		errs = append(errs, fmt.Errorf("%d calls are more than there are stream numbers", c.Calls))
 	}
 	return errors.Join(errs...)
 }
 
-// A Plan is the arrival plan of the closed model: a pure function of its settings
-// that computes any arrival from its ordinal, so that it takes no memory however
-// long the run is.
-type Plan struct{ c PlanConfig }
+// A Plan is the arrival plan: a pure function of its settings that computes any
+// arrival from its ordinal, so that it takes no memory however long the run is.
+type Plan struct {
+	c        PlanConfig
+	segments []segment // of the open model
+	gets     int       // GET streams in all
+}
 
 // NewPlan checks the settings and fills in their defaults.
 func NewPlan(c PlanConfig) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, fmt.Errorf("arrival plan: %w", err)
 	}
-	if c.Calls == 0 {
-		c.Calls = c.Streams
+	p := Plan{c: c}
+	if c.open() {
+		var hits float64
+		p.segments, hits = segments(c)
+		p.c.Calls = int(hits)
+		if c.MaxOpen == 0 {
+			p.c.MaxOpen = 20_000
+		}
+		p.c.Streams = min(p.c.MaxOpen, p.c.Calls)
 	}
-	if c.Sessions == 0 {
-		c.Sessions = (c.Streams + 9) / 10
+	if p.c.Calls == 0 {
+		p.c.Calls = p.c.Streams
 	}
-	c.First = max(c.First, 1)
-	return Plan{c}, nil
+	if p.c.Sessions == 0 {
+		p.c.Sessions = (p.c.Streams + 9) / 10
+	}
+	p.c.First = max(p.c.First, 1)
+	p.gets = p.c.GetStreams * p.c.Sessions
+	return p, nil
 }
 
-// Len is the number of arrivals, the canary included.
-func (p Plan) Len() int {
+// Len is the number of arrivals, canary and GET streams included.
+func (p Plan) Len() int { return p.c.Calls + p.besides() }
+
+// Total is the number of arrivals of the load alone.
+func (p Plan) Total() int { return p.c.Calls }
+
+// Gets is the number of standalone GET streams.
+func (p Plan) Gets() int { return p.gets }
+
+// besides is how many arrivals come before those of the load.
+func (p Plan) besides() int {
 	if p.c.Canary != 0 {
-		return p.c.Calls + 1
+		return 1 + p.gets
 	}
-	return p.c.Calls
+	return p.gets
 }
 
-// Open is the number of streams that may be open at once, without the canary.
+// Open is the number of streams of the load that may be open at once.
 func (p Plan) Open() int { return p.c.Streams }
 
 // Sessions is the number of sessions.
 func (p Plan) Sessions() int { return p.c.Sessions }
 
-// Arrival returns the n-th arrival, 0 ≤ n < Len.
+// Lasts is the time from the start in which the open model has its arrivals, 0 in the
+// closed model.
+func (p Plan) Lasts() time.Duration {
+	if len(p.segments) == 0 {
+		return 0
+	}
+	last := p.segments[len(p.segments)-1]
+	return last.start + last.took
+}
+
+// Arrival returns the n-th arrival, 0 ≤ n < Len: the canary, the GET streams, the load.
 func (p Plan) Arrival(n int) Arrival {
 	if p.c.Canary != 0 {
 		if n == 0 {
@@ -115,6 +188,11 @@ func (p Plan) Arrival(n int) Arrival {
 		}
 		n--
 	}
+	if n < p.gets {
+		behind := max(p.c.First+uint32(p.c.Calls), p.c.Canary+1)
+		return Arrival{Stream: behind + uint32(n), Session: p.session(uint32(n) + 1), Kind: history.StreamGet}
+	}
+	n -= p.gets
 	stream := p.c.First + uint32(n)
 	return Arrival{Stream: stream, Session: p.session(stream), Due: p.due(n, stream), Kind: p.c.Kind}
 }
@@ -123,10 +201,11 @@ func (p Plan) session(stream uint32) uint32 {
 	return 1 + (stream-1)%uint32(p.c.Sessions)
 }
 
-// due is where an open model would differ: it gives every arrival an instant, and
-// Open the number of streams beyond which arrivals are dropped and counted.
 func (p Plan) due(n int, stream uint32) time.Duration {
-	if n >= p.c.Streams {
+	switch {
+	case len(p.segments) > 0:
+		return p.paced(n)
+	case n >= p.c.Streams:
 		return WhenFree
 	}
 	// One slice of the ramp for each stream and a drawn point within it: no two runs
@@ -135,12 +214,23 @@ func (p Plan) due(n int, stream uint32) time.Duration {
 	return time.Duration(slice * (float64(n) + draw(p.c.Seed, stream, 0, drawDue)))
 }
 
+// head is the first line of the plan's text.
+func (p Plan) head() string {
+	model := fmt.Sprintf("%d open at once, %d sessions, ramp %v", p.c.Streams, p.c.Sessions, p.c.Ramp)
+	if len(p.segments) > 0 {
+		model = fmt.Sprintf("%s, at most %d open, %d sessions", p.c.shape(), p.c.MaxOpen, p.c.Sessions)
+	}
+	if p.gets > 0 {
+		model += fmt.Sprintf(", %d GET streams", p.gets)
+	}
+	return fmt.Sprintf("arrivals: %d calls, %s, seed %d\n", p.c.Calls, model, p.c.Seed)
+}
+
 // WriteTo writes the plan as text, one line for each arrival: what --plan prints.
 func (p Plan) WriteTo(w io.Writer) (int64, error) {
 	b := bufio.NewWriter(w)
 	var total int64
-	line := fmt.Appendf(nil, "arrivals: %d calls, %d open at once, %d sessions, ramp %v, seed %d\n",
-		p.c.Calls, p.c.Streams, p.c.Sessions, p.c.Ramp, p.c.Seed)
+	line := []byte(p.head())
 	for n := 0; ; n++ {
 		k, err := b.Write(line)
 		total += int64(k)
@@ -178,6 +268,8 @@ func (a Arrival) append(b []byte) []byte {
 		b = append(b, " control"...)
 	case history.StreamCanary:
 		b = append(b, " canary"...)
+	case history.StreamGet:
+		b = append(b, " get"...)
 	}
 	return append(b, '\n')
 }

@@ -9,16 +9,22 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/history"
 )
 
-// A Report is what [Run] did. Streams of the canary are counted nowhere but in
-// Canary.
+// A Report is what [Run] did. The canary is counted nowhere but in Canary, GET streams
+// in GetStreams, Gets, Delivered, Resumes and Links.
 type Report struct {
 	// Target is what the target said of itself in the first session.
 	Target Target
 	// Planned arrivals; those of them whose call was sent; the most that were open at once.
 	Planned, Opened, MaxOpen int64
-	// Outcomes of all planned arrivals, by history.Outcome. Arrivals that Halt or a stop
-	// kept from starting are in none of them: Planned less their sum.
+	// DroppedArrivals of the open model found as many streams open as may be, or were
+	// more than a second behind the end of the load. They were never started.
+	DroppedArrivals int64
+	// Outcomes of all planned arrivals that were started, by history.Outcome. Planned
+	// less DroppedArrivals less their sum is what Halt or a stop kept from starting.
 	Outcomes [history.OutcomeFailed + 1]int64
+	// GetStreams were planned, and Gets are their outcomes.
+	GetStreams int64
+	Gets       [history.OutcomeFailed + 1]int64
 	// Canary is the outcome of the canary, OutcomeNone if there was none.
 	Canary history.Outcome
 	// Delivered messages, responses included, repeats as well.
@@ -28,15 +34,39 @@ type Report struct {
 	// Links opened, Sessions opened (a session that was lost counts again), and Answers
 	// sent to requests of the target.
 	Links, Sessions, Answers int64
-	// Latencies of everything but the canary.
+	// Latencies of everything but the canary; the ends of a call from the load alone.
 	Latencies *Latencies
-	// Took is from the start of Run to its end.
-	Took time.Duration
+	// Took is from the start of Run to its end; CPU is the processor time that this
+	// process used meanwhile, on at most Cores cores. CPU is 0 where the system does not say.
+	Took, CPU time.Duration
+	Cores     int
 }
 
-// Behind reports that this side could not start calls on time: then it must not
-// blame the target for being late.
-func (r Report) Behind() bool { return r.Latencies.Quantile(StartDelay, 99) >= time.Second }
+// Behind reports that this side did not produce the load that was planned: then it
+// must not blame the target for being late. Shortfall says why.
+func (r Report) Behind() bool { return r.Shortfall() != "" }
+
+// Shortfall says in a sentence how this side failed to produce the planned load, ""
+// if it did not: it started calls late, it ran out of processor while starts were late,
+// or it had to drop more than a tenth of the arrivals.
+func (r Report) Shortfall() string {
+	late := r.Latencies.Quantile(StartDelay, 99)
+	switch {
+	case late >= time.Second:
+		return fmt.Sprintf("one call in a hundred started %v late or later", late.Round(time.Millisecond))
+	case r.Saturated() && late >= 100*time.Millisecond:
+		return fmt.Sprintf("this process had no processor time left (%.1f of %d cores), and calls started up to %v late",
+			r.CPU.Seconds()/r.Took.Seconds(), r.Cores, late.Round(time.Millisecond))
+	case r.DroppedArrivals*10 > r.Planned:
+		return fmt.Sprintf("%d of %d arrivals were dropped: %d streams were open at most", r.DroppedArrivals, r.Planned, r.MaxOpen)
+	}
+	return ""
+}
+
+// Saturated reports that this process used at least nine tenths of its cores.
+func (r Report) Saturated() bool {
+	return r.Took > 0 && r.CPU.Seconds() >= 0.9*float64(r.Cores)*r.Took.Seconds()
+}
 
 // Target is what a target says of itself.
 type Target struct{ Name, Version, Revision string }
@@ -59,6 +89,7 @@ type Resumes struct {
 type Live struct {
 	opened, open, maxOpen, settled     atomic.Int64
 	delivered, resumes, links, answers atomic.Int64
+	dropped, probes                    atomic.Int64
 }
 
 // Progress is a snapshot of [Live].
@@ -66,8 +97,8 @@ type Progress struct {
 	// Opened calls were sent, Open of them are not yet settled, Settled streams have an
 	// outcome.
 	Opened, Open, MaxOpen, Settled int64
-	// Delivered messages; Resumes attempted; Links opened.
-	Delivered, Resumes, Links int64
+	// Delivered messages; Resumes attempted; Links opened; arrivals Dropped; Probes made.
+	Delivered, Resumes, Links, Dropped, Probes int64
 }
 
 // Progress returns where the run is. It may be called at any time.
@@ -75,6 +106,7 @@ func (l *Live) Progress() Progress {
 	return Progress{
 		Opened: l.opened.Load(), Open: l.open.Load(), MaxOpen: l.maxOpen.Load(), Settled: l.settled.Load(),
 		Delivered: l.delivered.Load(), Resumes: l.resumes.Load(), Links: l.links.Load(),
+		Dropped: l.dropped.Load(), Probes: l.probes.Load(),
 	}
 }
 
@@ -94,6 +126,7 @@ func (l *Live) sent() {
 type tally struct {
 	mu        sync.Mutex
 	outcomes  [history.OutcomeFailed + 1]int64
+	gets      [history.OutcomeFailed + 1]int64
 	canary    history.Outcome
 	resumes   Resumes
 	delivered int64

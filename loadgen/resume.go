@@ -188,9 +188,12 @@ func (t *tally) resume(status int, refused bool) {
 func (t *tally) settle(k history.StreamKind, o history.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if k == history.StreamCanary {
+	switch k {
+	case history.StreamCanary:
 		t.canary = o
-		return
+	case history.StreamGet:
+		t.gets[o]++
+	default:
+		t.outcomes[o]++
 	}
-	t.outcomes[o]++
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gapless-dev/gapless/internal/guard"
-	"github.com/gapless-dev/gapless/loadgen/history"
 )
 
 // Why a run's context ended, where it was not the caller.
@@ -32,7 +32,8 @@ type runner struct {
 	slots        chan *stream  // one for each stream that may open; nil until first used
 	measured     meter
 	tally        tally
-	opened       atomic.Int64 // sessions
+	opened       atomic.Int64  // sessions
+	used         time.Duration // processor time of the process when the run began
 
 	mu       sync.Mutex
 	sessions []*session // by number, from 1
@@ -87,6 +88,7 @@ func newRunner(c Config) *runner {
 		slots:    make(chan *stream, c.Plan.Open()),
 		measured: meter{l: newLatencies()},
 		sessions: make([]*session, c.Plan.Sessions()),
+		used:     processTime(),
 	}
 	r.tally.resumes.ByStatus = make(map[int]int64)
 	for range c.Plan.Open() {
@@ -104,29 +106,75 @@ func (r *runner) start(ctx context.Context) {
 	began := r.now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	over := began + r.c.Plan.Lasts() + overrun
 	for n := range r.c.Plan.Len() {
 		a := r.c.Plan.Arrival(n)
+		if a.Due != WhenFree {
+			a.Due += began
+			if !r.wait(ctx, timer, a.Due) {
+				return
+			}
+		}
+		if r.c.Plan.Lasts() > 0 && r.now() > over {
+			// Whoever is so far behind would only stretch the load. What is left is dropped.
+			r.c.Live.dropped.Add(int64(r.c.Plan.Len() - n))
+			return
+		}
 		var s *stream
-		if a.Kind != history.StreamCanary {
-			var ok bool
+		switch ok := true; {
+		case a.extra():
+		case r.c.Plan.Lasts() > 0:
+			if s, ok = r.free(); !ok {
+				r.c.Live.dropped.Add(1)
+				continue
+			}
+		default:
 			if s, ok = r.slot(ctx); !ok {
 				return
 			}
 		}
 		if a.Due == WhenFree {
 			a.Due = r.now()
-		} else {
-			a.Due += began
-			timer.Reset(a.Due - r.now())
-			select {
-			case <-timer.C:
-			case <-r.c.Halt:
-				return
-			case <-ctx.Done():
-				return
-			}
 		}
 		r.launch(ctx, s, a)
+	}
+}
+
+// overrun is how long after the time of an open model an arrival may still start.
+const overrun = time.Second
+
+// wait waits for an instant; false means that the run was halted or stopped.
+func (r *runner) wait(ctx context.Context, timer *time.Timer, until time.Duration) bool {
+	d := until - r.now()
+	if d > 0 {
+		timer.Reset(d)
+	}
+	select { // a halt goes before an arrival that is due as well
+	case <-r.c.Halt:
+		return false
+	case <-ctx.Done():
+		return false
+	default:
+	}
+	if d <= 0 {
+		return true
+	}
+	select {
+	case <-timer.C:
+		return true
+	case <-r.c.Halt:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// free takes a slot if there is one.
+func (r *runner) free() (s *stream, ok bool) {
+	select {
+	case s = <-r.slots:
+		return s, true
+	default:
+		return nil, false
 	}
 }
 
@@ -172,7 +220,7 @@ func (r *runner) launch(ctx context.Context, s *stream, a Arrival) {
 	}
 	r.group.Go(func() {
 		s.run(ctx, a)
-		if a.Kind != history.StreamCanary {
+		if !a.extra() {
 			r.slots <- s
 		}
 	})
@@ -204,16 +252,13 @@ func (r *runner) report(t Target, begun time.Duration) Report {
 	defer r.tally.mu.Unlock()
 	resumes := r.tally.resumes
 	resumes.ByStatus = maps.Clone(resumes.ByStatus)
-	planned := int64(r.c.Plan.Len())
-	if r.c.Plan.Arrival(0).Kind == history.StreamCanary {
-		planned--
-	}
 	return Report{
-		Target: t, Planned: planned, Opened: live.Opened, MaxOpen: live.MaxOpen,
+		Target: t, Planned: int64(r.c.Plan.Total()), Opened: live.Opened, MaxOpen: live.MaxOpen,
+		DroppedArrivals: live.Dropped, GetStreams: int64(r.c.Plan.Gets()), Gets: r.tally.gets,
 		Outcomes: r.tally.outcomes, Canary: r.tally.canary,
 		Delivered: live.Delivered, Resumes: resumes,
 		Links: live.Links, Sessions: r.opened.Load(), Answers: r.c.Live.answers.Load(),
-		Latencies: r.measured.l, Took: r.now() - begun,
+		Latencies: r.measured.l, Took: r.now() - begun, CPU: processTime() - r.used, Cores: runtime.GOMAXPROCS(0),
 	}
 }
 

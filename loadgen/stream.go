@@ -260,7 +260,7 @@ func (s *stream) leaves(at time.Duration) {
 		return
 	}
 	s.left, s.heard, s.open = at, at, true
-	if s.a.Kind != history.StreamCanary {
+	if !s.a.extra() {
 		s.r.c.Live.sent()
 	}
 }
@@ -345,7 +345,7 @@ func (s *stream) settle(o history.Outcome) {
 	s.batch.flush(&s.r.measured)
 	live := s.r.c.Live
 	s.r.tally.settle(s.a.Kind, o)
-	if s.a.Kind == history.StreamCanary {
+	if s.a.extra() {
 		return
 	}
 	live.settled.Add(1)
@@ -383,8 +383,12 @@ func (s *stream) report(kind history.Kind, at time.Duration) {
 	s.obs.Observe(&s.rec)
 }
 
+// measure notes a latency. A GET stream has no call that begins and ends on it.
 func (s *stream) measure(p Phase, d time.Duration) {
-	if s.a.Kind != history.StreamCanary {
+	switch {
+	case s.a.Kind == history.StreamCanary:
+	case s.a.Kind == history.StreamGet && (p == FirstEvent || p == Completion || p == StartDelay):
+	default:
 		s.batch.add(&s.r.measured, p, d)
 	}
 }
