@@ -12,7 +12,7 @@ import (
 func (l *Link) examine(p []byte) (direct int) {
 	if !l.begun {
 		l.begun = true
-		if l.ask(firstByte) {
+		if l.ask(l.view(firstByte)) {
 			return 0
 		}
 	}
@@ -75,12 +75,13 @@ func (l *Link) marked(m scan.Mark) bool {
 		head := l.scan.Head()
 		l.now.missed = head.Missed
 		l.reframe = head.SSE && head.Framing == scan.FramingChunked && l.ex.Victim.wantsLegalEnd()
-		l.settle(headDone)
+		l.settle(l.view(headDone))
 	case scan.EventStart:
-		if l.ask(eventStart) {
+		v := l.view(eventStart)
+		if l.ask(v) {
 			return true
 		}
-		if l.ex.Victim.holds(l.view(eventStart)) {
+		if l.ex.Victim.holds(v) {
 			l.holding, l.heldFrom = true, l.scan
 		}
 	case scan.BlockEnd:
@@ -101,7 +102,7 @@ func (l *Link) full() bool {
 	if l.scan.Event().Bytes < maxHold {
 		return false
 	}
-	if l.ask(insideEvent) {
+	if l.ask(l.view(insideEvent)) {
 		return true
 	}
 	l.release()
@@ -110,23 +111,24 @@ func (l *Link) full() bool {
 
 func (l *Link) eventEnded() bool {
 	if l.holding {
-		if l.ask(insideEvent) {
+		if l.ask(l.view(insideEvent)) {
 			return true
 		}
 		l.release()
 	}
-	ev := l.scan.Event()
-	if ev.HasID {
-		l.ex.Victim.committed = !ev.EmptyID
+	v := l.view(eventEnd)
+	if v.event.HasID {
+		l.ex.Victim.committed = !v.event.EmptyID
 	}
-	if ev.Message() {
+	if v.event.Message() {
 		l.messages++
+		v.delivered++
 	}
-	if l.ask(eventEnd) {
+	if l.ask(v) {
 		return true
 	}
-	l.now.answered = l.now.answered || ev.Response
-	l.settle(eventEnd)
+	v.answered = v.answered || v.event.Response
+	l.settle(v)
 	if l.scan.Done() {
 		l.bodyEnded(scan.BodyEnd)
 	}
@@ -135,8 +137,8 @@ func (l *Link) eventEnded() bool {
 
 // settle stops watching when nothing can strike in this exchange any more. A body
 // that is being re-framed has to be followed to its end.
-func (l *Link) settle(m moment) {
-	idle := m == headDone && !l.scan.Head().SSE || l.ex.Victim.over(l.view(m))
+func (l *Link) settle(v *view) {
+	idle := v.moment == headDone && !l.scan.Head().SSE || l.ex.Victim.over(v)
 	l.watching = l.reframe || !idle
 }
 
@@ -181,14 +183,13 @@ func (l *Link) view(m moment) *view {
 }
 
 // ask lets the faults decide and cuts the link if one of them strikes.
-func (l *Link) ask(m moment) bool {
-	v := l.view(m)
+func (l *Link) ask(v *view) bool {
 	d, ok := l.ex.Victim.decide(v, l.reframe || l.scan.Head().Framing == scan.FramingClose)
 	if !ok {
 		return false
 	}
 	end := kinds[d.fault.Kind].end
-	if m == insideEvent {
+	if v.moment == insideEvent {
 		l.keep(d.at)
 	}
 	c := &cut{injection: l.injection(v, d), err: l.cutError(end)}
