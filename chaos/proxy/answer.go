@@ -1,0 +1,300 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/gapless-dev/gapless/chaos"
+	"github.com/gapless-dev/gapless/chaos/scan"
+)
+
+// An exchange belongs to run until it is started, then to answer.
+type exchange struct {
+	r        *relay
+	scan     scan.Scanner
+	headOnly bool
+	tell     func(*chaos.Injection) // of a client's Expect
+	stream   *stream                // nil: nothing is followed
+	cursors  *cursors
+	// lent: the stream's ordinal goes back unless the response is an event stream.
+	lent bool
+	// parks: nothing can strike, so no buffer is held while nothing arrives.
+	parks bool
+	// opening is the beginning of the response to a request that asked for another
+	// protocol.
+	opening []byte
+	upgrade bool
+	row     Exchange
+	struck  *Injection
+	told    bool
+}
+
+// begin says to the chaos link what the exchange is.
+func (r *relay) begin(req *request) *exchange {
+	x := &exchange{r: r, headOnly: req.headOnly, upgrade: req.upgrade, row: Exchange{Resume: req.resume}}
+	switch {
+	case req.get:
+		x.row.Method = Get
+	case req.post:
+		x.row.Method = Post
+	}
+	r.p.counters.exchanges.Add(1)
+	if req.resume {
+		r.p.counters.resumes.Add(1)
+	}
+	ex, expected := r.p.takeExpected(r.client.RemoteAddr())
+	switch {
+	case expected:
+		x.tell = ex.OnInjection
+	case r.p.cfg.VictimOf != nil && (req.resume || req.post) && !opensSession(r.in[req.head:]):
+		ex = r.follow(x, req)
+	}
+	x.parks = ex.Victim.Left() == 0
+	ex.OnInjection = x.note
+	r.link.Begin(ex)
+	return x
+}
+
+// follow makes the exchange part of a stream: the one its cursor continues, else a new
+// attempt at whatever the link carries.
+func (r *relay) follow(x *exchange, req *request) chaos.Exchange {
+	p := r.p
+	if req.resume {
+		if st := p.streams.take(req.cursor); st != nil {
+			if r.current != nil {
+				p.streams.put(r.current, nil)
+			}
+			r.current = st
+			st.attempt++
+		}
+	}
+	if r.current == nil {
+		n := p.ordinals.take()
+		r.current = &stream{ordinal: n, victim: p.cfg.VictimOf(n, r.client.RemoteAddr()), held: true}
+		x.lent = true
+	}
+	st := r.current
+	if !req.resume {
+		st.attempt, st.delivered = 0, 0
+	}
+	x.stream = st
+	x.cursors = &cursors{seed: p.seed, session: append([]byte(nil), req.session...)}
+	if req.resume {
+		x.cursors.last[0], x.cursors.n = req.cursor, 1
+	}
+	return chaos.Exchange{Attempt: st.attempt, Resume: req.resume, Delivered: st.delivered, Victim: st.victim}
+}
+
+// answer relays responses until one side is gone.
+func (r *relay) answer() {
+	defer close(r.gone)
+	for x := range r.start {
+		err := r.respond(x)
+		x.settle(err)
+		if err == nil {
+			r.over <- struct{}{}
+			err = r.idle()
+		}
+		if err != nil {
+			r.mirror(x, err)
+			return
+		}
+		r.resting <- struct{}{}
+	}
+}
+
+// respond relays one response. The error is nil after its end, else how the link ended.
+func (r *relay) respond(x *exchange) error {
+	var buf *buffer
+	defer func() { r.p.putBuffer(buf) }()
+	for {
+		switch {
+		case buf != nil:
+		case x.parks:
+			buf = r.server.wait()
+		default:
+			buf = r.p.getBuffer()
+		}
+		n, err := r.link.Read(buf[:])
+		if n > 0 {
+			if x.struck != nil {
+				x.report(false) // what comes now is the end that the fault makes up
+			}
+			x.pass(buf[:n])
+			if _, err := r.client.Write(buf[:n]); err != nil {
+				return &clientError{err}
+			}
+			r.p.counters.toClient.Add(int64(n))
+		}
+		if err != nil {
+			return err
+		}
+		if x.row.Complete && x.struck == nil && r.link.End() {
+			return nil
+		}
+		if x.parks && r.server.idle() {
+			r.p.putBuffer(buf)
+			buf = nil
+		}
+	}
+}
+
+// pass follows a response before it is delivered.
+func (x *exchange) pass(b []byte) {
+	const switching = "HTTP/1.1 101"
+	if x.upgrade && len(x.opening) < len(switching) {
+		x.opening = append(x.opening, b[:min(len(b), len(switching)-len(x.opening))]...)
+		if string(x.opening) == switching {
+			x.r.opaque.Store(true)
+		}
+	}
+	for len(b) > 0 && !x.row.Complete {
+		n, payload, mark := x.scan.Next(b)
+		if payload && x.cursors != nil && x.row.Stream {
+			x.cursors.feed(b[:n])
+		}
+		b = b[n:]
+		switch mark {
+		case scan.HeadDone:
+			x.head()
+		case scan.EventEnd:
+			x.event()
+		}
+		if x.scan.Done() {
+			x.row.Complete = true
+		}
+	}
+}
+
+func (x *exchange) head() {
+	head := x.scan.Head()
+	x.row.Status, x.row.Stream = head.Status, head.SSE && !x.headOnly
+	if x.headOnly {
+		x.row.Complete = true
+	}
+	if x.row.Stream {
+		x.r.p.counters.streams.Add(1)
+		x.lent = false
+	}
+}
+
+func (x *exchange) event() {
+	ev := x.scan.Event()
+	x.row.Events++
+	x.r.p.counters.events.Add(1)
+	if ev.Message() {
+		x.row.Messages++
+	}
+	x.row.Answered = x.row.Answered || ev.Response
+	if x.cursors != nil && ev.HasID && !ev.EmptyID {
+		x.cursors.commit()
+	}
+}
+
+// settle writes the exchange into the account and gives back what it did not need.
+func (x *exchange) settle(err error) {
+	r := x.r
+	x.lent = x.lent && x.struck == nil
+	if st := x.stream; st != nil {
+		st.delivered += x.row.Messages
+		switch {
+		case x.lent:
+			r.p.ordinals.give(st.ordinal)
+			r.current = nil
+		case err != nil || x.row.Stream && !x.row.Answered:
+			// The client may continue it on another link.
+			r.p.streams.put(st, x.cursors.kept())
+			r.current = nil
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x.stream != nil && !x.lent {
+		r.account.Ordinal = x.stream.ordinal
+	}
+	r.account.Count++
+	if len(r.account.Exchanges) == maxExchanges {
+		r.account.Exchanges = append(r.account.Exchanges[:0], r.account.Exchanges[1:]...)
+	}
+	r.account.Exchanges = append(r.account.Exchanges, x.row)
+}
+
+// idle watches the upstream between exchanges. It returns nil when it was interrupted,
+// else how the link ended.
+func (r *relay) idle() error {
+	for {
+		buf := r.server.wait()
+		n, err := r.server.Read(buf[:])
+		if n > 0 { // nobody asked for it: the client gets it as it is
+			_, werr := r.client.Write(buf[:n])
+			r.p.counters.toClient.Add(int64(n))
+			if werr != nil {
+				err = &clientError{werr}
+			}
+		}
+		r.p.putBuffer(buf)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// mirror ends the client's link as the upstream's ended.
+func (r *relay) mirror(x *exchange, err error) {
+	var client *clientError
+	if errors.As(err, &client) {
+		r.setEnd(EndClient)
+		r.server.reset()
+		_ = r.client.Close()
+		return
+	}
+	reset := errors.Is(err, syscall.ECONNRESET)
+	exact := !reset || r.client.settled(r.p.cfg.Settle)
+	if x.struck != nil {
+		r.setEnd(EndCut)
+		x.report(!exact)
+	} else {
+		r.setEnd(EndServer)
+	}
+	_ = r.link.Close()
+	switch {
+	case reset:
+		r.client.reset()
+	case errors.Is(err, io.EOF):
+		r.client.finish(r.p.cfg.Linger)
+	default:
+		_ = r.client.Close()
+	}
+}
+
+// note keeps what the chaos link says of a cut until it is known how exact it is.
+func (x *exchange) note(in *chaos.Injection) {
+	x.struck = &Injection{Injection: *in, Client: x.r.account.Client}
+}
+
+// report tells of the cut, once, before the client can see it.
+func (x *exchange) report(approximate bool) {
+	if x.told {
+		return
+	}
+	x.told = true
+	x.struck.Approximate = approximate
+	p := x.r.p
+	p.counters.struck(x.struck)
+	x.r.mu.Lock()
+	x.r.account.Injection = x.struck
+	x.r.mu.Unlock()
+	if x.tell != nil {
+		x.tell(&x.struck.Injection)
+	}
+	if p.cfg.OnInjection != nil {
+		p.cfg.OnInjection(x.struck)
+	}
+}
+
+type clientError struct{ error }
