@@ -172,16 +172,24 @@ func (s *session) Close() error {
 	if !first {
 		return nil
 	}
+	var leaving []*follower
 	for _, stream := range streams {
-		stream.finish()
+		if f := stream.finish(); f != nil {
+			leaving = append(leaving, f)
+		}
 		s.forget(stream)
 	}
-	go s.release()
+	go s.release(leaving)
 	return nil
 }
 
-func (s *session) release() {
+// release drops what the store keeps of the session, once the connections that it
+// left have been given their rest.
+func (s *session) release(leaving []*follower) {
 	defer s.h.running.Done()
+	for _, f := range leaving {
+		<-f.left
+	}
 	if f, ok := s.h.store.(store.Forgetter); ok {
 		f.Forget(s.id)
 	}

@@ -119,6 +119,24 @@ func TestShutdown_StreamsEndCleanly_AndNothingIsTaken(t *testing.T) {
 	})
 }
 
+// A client that is merely slow is given what was stored before the end.
+func TestShutdown_SlowReader_GetsWhatWasStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{})})
+		s := r.open(latest).emit(1, "a", `{"messages":200,"bytes":1000}`)
+		synctest.Wait() // all are stored, a third of them fits the link
+		down := make(chan error)
+		go func() { down <- r.fixture.Handler.Shutdown(t.Context()) }()
+		pass(time.Second)
+		if got := numbers(t, s.rest()); !slices.Equal(got, upTo(200)) {
+			t.Errorf("got %d events", len(got))
+		}
+		if err := <-down; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestLimits_SessionsAndCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{Streams: 3}), Limits: refserver.Limits{Sessions: 2, Calls: 2}})

@@ -112,15 +112,16 @@ func (s *Stream) answer(ctx context.Context, frame []byte) {
 	s.session.forget(s)
 }
 
-// finish notes that nothing will be appended any more. Whoever follows the stream
-// has to leave even if its end is not in the store.
-func (s *Stream) finish() {
+// finish notes that nothing will be appended any more. Whoever follows the stream,
+// which is returned, has to leave even if its end is not in the store.
+func (s *Stream) finish() *follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finished = true
 	if s.follower != nil {
 		s.follower.drain()
 	}
+	return s.follower
 }
 
 // prime appends the priming event and returns it as it goes on the wire.

@@ -186,6 +186,27 @@ func TestMemory_BytesBound_TheHogPaysAndFinishedStreamsGoFirst(t *testing.T) {
 	}
 }
 
+// A finished stream that somebody still reads is the last to go.
+func TestMemory_BytesBound_SparesWhatIsBeingRead(t *testing.T) {
+	m := newMemory(t, Limits{Bytes: 20_000})
+	read, unread := Stream{"s", "read"}, Stream{"s", "unread"}
+	for _, s := range []Stream{read, unread} {
+		put(t, m, s, strings.Repeat("x", 3000))
+		put(t, m, s, "last")
+	}
+	tail, _ := m.After(t.Context(), Cursor{Stream: read})
+	defer tail.Close()
+	for range 100 {
+		put(t, m, Stream{"s", "open"}, strings.Repeat("y", 200))
+	}
+	if got := after(t, m, read, ""); len(got) != 2 {
+		t.Errorf("the stream that is being read: %d events", len(got))
+	}
+	if got := after(t, m, unread, ""); len(got) != 0 {
+		t.Errorf("the other: %d events", len(got))
+	}
+}
+
 func TestMemory_SessionBytes_EvictNobodyElse(t *testing.T) {
 	m := newMemory(t, Limits{SessionBytes: 5000})
 	put(t, m, Stream{"quiet", "a"}, "x")
