@@ -1,7 +1,7 @@
 package judge
 
 import (
-	"slices"
+	"math/bits"
 
 	"github.com/gapless-dev/gapless/loadgen/history"
 )
@@ -35,27 +35,25 @@ func (s *Stream) noteID(r *history.Record) {
 
 // compareIDs looks for ids that name two events of this stream. Twice on one link is
 // an id that is not unique; another message on a later link is a replay that is not
-// stable. It leaves the distinct ids.
+// stable. It leaves the distinct ids, in the order in which they came.
 func (s *Stream) compareIDs() {
-	slices.SortStableFunc(s.ids, func(a, b idUse) int {
-		switch {
-		case a.id < b.id:
-			return -1
-		case a.id > b.id:
-			return 1
-		}
-		return 0
-	})
 	s.check(uniqueIDs, int64(len(s.ids)))
+	set, _ := s.judge.sets.Get().(*idSet)
+	if set == nil {
+		set = &idSet{}
+	}
+	set.reset(len(s.ids))
 	kept := 0
 	for i := range s.ids {
 		u := s.ids[i]
-		if kept == 0 || s.ids[kept-1].id != u.id {
+		at := set.place(s.ids, u.id)
+		if *at == 0 {
 			s.ids[kept] = u
 			kept++
+			*at = uint16(kept)
 			continue
 		}
-		first := &s.ids[kept-1]
+		first := &s.ids[*at-1]
 		s.check(stableIDs, 1)
 		switch {
 		case first.check == u.check:
@@ -66,7 +64,39 @@ func (s *Stream) compareIDs() {
 		}
 	}
 	s.ids = s.ids[:kept]
+	s.judge.sets.Put(set)
 }
+
+// An idSet finds the distinct ids of one stream: open addressing over their indexes.
+// maxStreamIDs keeps an index within 16 bits.
+type idSet struct {
+	slots []uint16 // index+1, 0 is free
+	shift uint
+}
+
+// reset makes room for n ids, at most half of it taken.
+func (t *idSet) reset(n int) {
+	t.shift = 64 - uint(bits.Len(uint(max(n, 8)))) - 1
+	size := 1 << (64 - t.shift)
+	if cap(t.slots) < size {
+		t.slots = make([]uint16, size)
+	}
+	t.slots = t.slots[:size]
+	clear(t.slots)
+}
+
+// place returns the slot of an id: it holds its index+1, or 0 and is the one to fill.
+func (t *idSet) place(ids []idUse, id uint64) *uint16 {
+	mask := len(t.slots) - 1
+	for i := int(scatter(id) >> t.shift); ; i = (i + 1) & mask {
+		if slot := &t.slots[i]; *slot == 0 || ids[*slot-1].id == id {
+			return slot
+		}
+	}
+}
+
+// scatter spreads ids whose hashes are close to one another.
+func scatter(id uint64) uint64 { return id * 0x9e3779b97f4a7c15 }
 
 // An idTable holds the ids of closed streams, keyed by session and id.
 type idTable struct {
@@ -86,7 +116,7 @@ type idSlot struct {
 func (t *idTable) claim(session uint32, id uint64, stream uint32) uint32 {
 	t.seen++
 	if t.used*3 >= len(t.slots)*2 && t.used < MaxIDs {
-		t.grow()
+		t.grow(4 * len(t.slots))
 	}
 	key := solid(blend(int64(session), id))
 	mask := uint64(len(t.slots) - 1)
@@ -110,9 +140,17 @@ func (t *idTable) claim(session uint32, id uint64, stream uint32) uint32 {
 	}
 }
 
-func (t *idTable) grow() {
+// Sizes of the table. The largest leaves MaxIDs half of the slots.
+const (
+	leastSlots = 1 << 10
+	mostSlots  = 2 * MaxIDs
+)
+
+// grow makes room for at least want slots: a power of two, within bounds.
+func (t *idTable) grow(want int) {
+	want = min(max(want, leastSlots), mostSlots)
 	old := t.slots
-	t.slots = make([]idSlot, max(1024, 2*len(old)))
+	t.slots = make([]idSlot, 1<<bits.Len(uint(want-1)))
 	mask := uint64(len(t.slots) - 1)
 	for _, slot := range old {
 		if slot.key == 0 {
@@ -129,6 +167,9 @@ func (t *idTable) grow() {
 // claimIDs compares the ids of s with those of the session's other streams. The
 // Judge's lock is held.
 func (s *Stream) claimIDs(t *idTable) {
+	if t.slots == nil && len(s.ids) > 0 {
+		t.grow(2 * s.judge.setup.Streams * len(s.ids)) // if all streams are like the first
+	}
 	for i := range s.ids {
 		if other := t.claim(s.session, s.ids[i].id, s.stream); other != 0 {
 			s.find(uniqueIDs, finding{what: "another stream of the session used the id too"})

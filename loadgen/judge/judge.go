@@ -17,6 +17,7 @@ type Judge struct {
 	// The folds of the invariants that apply.
 	events, facts []func(*Stream, *history.Record)
 	settles       []func(*Stream)
+	sets          sync.Pool // of *idSet, so that streams may close concurrently
 
 	mu         sync.Mutex
 	tally      [invariantCount]tally
