@@ -256,11 +256,9 @@ func (r *relay) mirror(x *exchange, err error) {
 	reset := errors.Is(err, syscall.ECONNRESET)
 	exact := !reset || r.client.settled(r.p.cfg.Settle)
 	if x.struck != nil {
-		r.setEnd(EndCut)
 		x.report(!exact)
-	} else {
-		r.setEnd(EndServer)
 	}
+	r.setEnd(EndServer)
 	_ = r.link.Close()
 	switch {
 	case reset:
@@ -287,7 +285,7 @@ func (x *exchange) report(approximate bool) {
 	p := x.r.p
 	p.counters.struck(x.struck)
 	x.r.mu.Lock()
-	x.r.account.Injection = x.struck
+	x.r.account.Injection, x.r.account.End = x.struck, EndCut
 	x.r.mu.Unlock()
 	if x.tell != nil {
 		x.tell(&x.struck.Injection)

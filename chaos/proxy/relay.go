@@ -299,6 +299,7 @@ func (r *relay) clientEnded(err error) {
 	case r.link == nil || !r.busy():
 	case errors.Is(err, io.EOF):
 		// It has only said that it will send nothing more.
+		r.setEnd(EndClient)
 		r.server.closeWrite()
 		select {
 		case <-r.over:
@@ -306,7 +307,7 @@ func (r *relay) clientEnded(err error) {
 		}
 	case errors.Is(err, syscall.ECONNRESET):
 		r.setEnd(EndClient)
-		r.server.reset()
+		r.server.reset() // before the link's close, which would be a FIN
 		_ = r.link.Close()
 	}
 	r.setEnd(EndClient)

@@ -70,7 +70,7 @@ func allowed() map[string][]string {
 		"refserver/store":          {},
 		"refserver/defect":         {},
 		"cmd/gapless/internal/lab": {"loadgen", "loadgen/*", "chaos", "chaos/*", "refserver", "refserver/*", "profiles", guard},
-		"cmd/gapless":              {"cmd/gapless/internal/*", "profiles", "loadgen/judge", "loadgen/report", "loadgen/result", "chaos", guard},
+		"cmd/gapless":              {"cmd/gapless/internal/*", "profiles", "loadgen/judge", "loadgen/report", "loadgen/result", "chaos", "chaos/proxy", guard},
 	}
 }
 
