@@ -28,7 +28,7 @@ func overrides() []override {
 	return []override{
 		{"target", "URL", "test this server (default: the reference server, started for the run)", "target.url",
 			func(p *profiles.Profile, v string) error { p.Target.URL = v; return nil }},
-		{"protocol", "REV", "revision of MCP: 2025-11-25 or 2025-06-18", "target.protocol",
+		{"protocol", "REV", "revision of MCP: 2025-11-25, 2025-06-18 or 2025-03-26", "target.protocol",
 			func(p *profiles.Profile, v string) error { return p.Target.Protocol.UnmarshalText([]byte(v)) }},
 		{"tool", "NAME", "the tool to call (default emit)", "calls",
 			func(p *profiles.Profile, v string) error { firstCall(p).Tool = v; return nil }},
@@ -39,6 +39,8 @@ func overrides() []override {
 			}},
 		{"streams", "N", "streams open at once; without --calls nothing is emitted until all are open", "load.streams", setStreams},
 		{"calls", "N", "calls in all (default: as many as streams)", "load.calls", setCalls},
+		{"rate", "R", "starts per second, such as 50/s: the open model", "load.rate", setRate},
+		{"duration", "D", "how long the open model starts calls (default 30s)", "load.duration", setDuration},
 		{"sessions", "N", "sessions that share the streams (default: one per 10)", "load.sessions",
 			number(func(p *profiles.Profile) *int { return &p.Load.Sessions })},
 		{"messages", "N", "messages that emit sends per call", "emit.messages",
@@ -46,13 +48,13 @@ func overrides() []override {
 		{"interval", "D", "time between them, such as 20ms", "emit.interval",
 			func(p *profiles.Profile, v string) error { return p.Emit.Interval.UnmarshalText([]byte(v)) }},
 		{"bytes", "N", "size of each of them, such as 200B", "emit.bytes", setBytes},
-		{"seat", "SEAT", "where the faults act from: client", "faults.seat",
+		{"seat", "SEAT", "where the faults act from: client or proxy", "faults.seat",
 			func(p *profiles.Profile, v string) error { p.Faults.Seat = v; return nil }},
-		{"contract", "C", "what the target promises: exactly-once", "judge.contract",
+		{"contract", "C", "what the target promises: exactly-once, at-least-once, bounded or none", "judge.contract",
 			func(p *profiles.Profile, v string) error { p.Judge.Contract = v; return nil }},
 		{"oracle", "O", "where the truth comes from: auto, ledger or numbered", "judge.oracle",
 			func(p *profiles.Profile, v string) error { p.Judge.Oracle = v; return nil }},
-		{"store", "STORE", "event store of the reference server: memory", "server.store",
+		{"store", "STORE", "event store of the reference server: memory or none", "server.store",
 			func(p *profiles.Profile, v string) error { p.Server.Store = v; return nil }},
 		{"on-conflict", "WAY", "resume of a stream that is attached: takeover or 409", "server.on_conflict",
 			func(p *profiles.Profile, v string) error { p.Server.OnConflict = v; return nil }},
@@ -94,6 +96,27 @@ func setCalls(p *profiles.Profile, v string) error {
 	return number(func(p *profiles.Profile) *int { return &p.Load.Calls })(p, v)
 }
 
+// setRate switches to the open model, for 30 s unless something says how long.
+func setRate(p *profiles.Profile, v string) error {
+	var rate profiles.Rate
+	if err := rate.UnmarshalText([]byte(v)); err != nil {
+		return err
+	}
+	duration := p.Load.Duration
+	if duration == 0 {
+		duration = profiles.Duration(30 * time.Second)
+	}
+	p.Load.UseRate(rate, duration)
+	return nil
+}
+
+func setDuration(p *profiles.Profile, v string) error {
+	if p.Load.Rate == 0 {
+		return errors.New("only the open model lasts so long; give --rate too")
+	}
+	return p.Load.Duration.UnmarshalText([]byte(v))
+}
+
 func setBytes(p *profiles.Profile, v string) error {
 	if !strings.HasSuffix(v, "B") {
 		v += "B" // a bare number of the command line is in bytes; a profile wants the unit
@@ -125,6 +148,7 @@ func addOverrides(cmd *cobra.Command) {
 	for _, o := range overrides() {
 		cmd.Flags().String(o.name, "", "`"+o.value+"`: "+o.usage)
 	}
+	cmd.Flags().StringArray("stage", nil, "`D:RATE`, such as 30s:200/s: the open model moves to this rate; repeatable")
 	cmd.Flags().StringArray("fault", nil, "`KIND[@PLACE[,PLACE]][:N]`, N per stream; repeatable; replaces the profile's mix; none: no faults")
 	cmd.Flags().StringArrayP("header", "H", nil, "`'K: V'`: a header of every request; repeatable")
 	cmd.Flags().Bool("strict", false, "deviations from SHOULD clauses decide the verdict too")
@@ -146,6 +170,7 @@ func applyOverrides(cmd *cobra.Command, p *profiles.Profile) error {
 	for _, o := range overrides() {
 		given(o.name, o.path, func() error { return o.set(p, cmd.Flags().Lookup(o.name).Value.String()) })
 	}
+	given("stage", "load.stages", func() error { return setStages(cmd, p) })
 	given("fault", "faults.mix", func() error { return setFaults(cmd, p) })
 	given("header", "target.headers", func() error { return setHeaders(cmd, p) })
 	given("strict", "judge.strict", func() (err error) { p.Judge.Strict, err = cmd.Flags().GetBool("strict"); return err })
@@ -165,12 +190,24 @@ func applyOverrides(cmd *cobra.Command, p *profiles.Profile) error {
 // changesReach tells whether a flag changed what the profile's own reach was written
 // for; then the default reach applies (VERDICT §5).
 func changesReach(cmd *cobra.Command) bool {
-	changed := cmd.Flags().Changed("fault")
+	changed := cmd.Flags().Changed("fault") || cmd.Flags().Changed("stage")
 	for _, o := range overrides() {
 		part, _, _ := strings.Cut(o.path, ".")
 		changed = changed || cmd.Flags().Changed(o.name) && part != "judge" && o.name != "defect"
 	}
 	return changed || cmd.Flags().Changed("contract")
+}
+
+func setStages(cmd *cobra.Command, p *profiles.Profile) error {
+	given, err := cmd.Flags().GetStringArray("stage")
+	var stages []profiles.Stage
+	for _, s := range given {
+		stage, bad := profiles.ParseStage(s)
+		err = errors.Join(err, bad)
+		stages = append(stages, stage)
+	}
+	p.Load.UseStages(stages)
+	return err
 }
 
 func setFaults(cmd *cobra.Command, p *profiles.Profile) error {

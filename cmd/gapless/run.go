@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,10 @@ type runFlags struct {
 	output         string
 	quiet, verbose bool
 	yes            bool
+	save, from     string
+	stream         uint32
+	failFast       bool
+	linger         time.Duration
 }
 
 func newRunCommand(halt <-chan struct{}) *cobra.Command {
@@ -50,19 +55,23 @@ profile, 4 target not reachable.`,
 	flags := cmd.Flags()
 	flags.Uint64Var(&f.seed, "seed", 0, "key of all draws (default: a new one, printed)")
 	flags.BoolVar(&f.plan, "plan", false, "print the arrival plan and the fault plan, run nothing")
-	flags.StringVarP(&f.output, "output", "o", "", "`json[=FILE]`: the result as JSON, to stdout in place of the text or to a file beside it")
+	outputFlags(cmd, &f)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list every invariant")
+	flags.StringVar(&f.save, "save", "", "write history and result into the new `DIR`")
+	flags.StringVar(&f.from, "from", "", "repeat the plan of the run saved in `DIR`")
+	flags.Uint32Var(&f.stream, "stream", 0, "with --from: only stream `N` of it")
+	flags.BoolVar(&f.failFast, "fail-fast", false, "stop at the first violation")
+	flags.DurationVar(&f.linger, "linger", 0, "keep the reference server for `D` after the run, for a last scrape")
 	flags.BoolVar(&f.yes, "yes", false, "yes, load a target that is not on this machine")
 	return cmd
 }
 
 func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
-	p, err := loadProfile(cmd, args)
+	p, offer, err := loadProfile(cmd, args, f)
 	if err != nil {
 		return usageError{err}
 	}
-	if !cmd.Flags().Changed("seed") {
+	if !cmd.Flags().Changed("seed") && offer == nil {
 		if f.seed, err = drawSeed(); err != nil {
 			return err
 		}
@@ -72,12 +81,7 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 		return usageError{err}
 	}
 	if f.plan {
-		plans, err := lab.NewPlans(p, f.seed, lab.Assume(p))
-		if err != nil {
-			return usageError{err}
-		}
-		_, err = plans.WriteTo(cmd.OutOrStdout())
-		return err
+		return printPlan(cmd, p, offer, f)
 	}
 	if err := guardTarget(cmd, &p, f.yes); err != nil {
 		return usageError{err}
@@ -86,24 +90,42 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	r, err := lab.Run(cmd.Context(), c)
-	if !f.quiet {
-		newProgressLine(cmd.ErrOrStderr()).clear()
+	c.Offer, c.Only = offer, f.stream
+	c.Report = func(r *result.Result) error {
+		if !f.quiet {
+			newProgressLine(cmd.ErrOrStderr()).clear()
+		}
+		return out.write(cmd, r, f)
 	}
+	r, err := lab.Run(cmd.Context(), c)
 	if err != nil {
 		return err
 	}
-	if err := out.write(cmd, r, f); err != nil {
-		return err
-	}
-	if r.Verdict != result.Holds {
-		return verdictError(r.Verdict)
-	}
-	return nil
+	return verdictOf(r)
 }
 
-// loadProfile reads the profile and puts the flags over it.
-func loadProfile(cmd *cobra.Command, args []string) (profiles.Profile, error) {
+func printPlan(cmd *cobra.Command, p profiles.Profile, offer *lab.Offer, f *runFlags) error {
+	if offer == nil {
+		assumed := lab.Assume(p)
+		offer = &assumed
+	}
+	plans, err := lab.NewPlans(p, f.seed, *offer, f.stream)
+	if err != nil {
+		return usageError{err}
+	}
+	_, err = plans.WriteTo(cmd.OutOrStdout())
+	return err
+}
+
+// loadProfile reads the profile, or the one of a saved run with what its target
+// offered, and puts the flags over it.
+func loadProfile(cmd *cobra.Command, args []string, f *runFlags) (profiles.Profile, *lab.Offer, error) {
+	if f.from != "" {
+		return loadSaved(cmd, args, f)
+	}
+	if f.stream != 0 {
+		return profiles.Profile{}, nil, errors.New("--stream: only with --from DIR")
+	}
 	name := "smoke"
 	if cmd.Flags().Changed("target") {
 		name = "third-party"
@@ -113,9 +135,31 @@ func loadProfile(cmd *cobra.Command, args []string) (profiles.Profile, error) {
 	}
 	p, err := profiles.Load(name)
 	if err != nil {
-		return p, err
+		return p, nil, err
 	}
-	return p, applyOverrides(cmd, &p)
+	return p, nil, applyOverrides(cmd, &p)
+}
+
+// loadSaved reads what --from repeats. Its plan is that of the saved run, so no flag
+// may change what the plan is made of.
+func loadSaved(cmd *cobra.Command, args []string, f *runFlags) (profiles.Profile, *lab.Offer, error) {
+	if len(args) > 0 || cmd.Flags().Changed("seed") {
+		return profiles.Profile{}, nil, errors.New("--from: profile and seed are those of the saved run")
+	}
+	saved, err := lab.Load(f.from)
+	if err != nil {
+		return profiles.Profile{}, nil, fmt.Errorf("--from: %w", err)
+	}
+	for _, o := range overrides() {
+		if cmd.Flags().Changed(o.name) && !strings.HasPrefix(o.path, "target.") && !strings.HasPrefix(o.path, "server.") {
+			return profiles.Profile{}, nil, fmt.Errorf("--%s: the plan of a saved run is repeated as it is", o.name)
+		}
+	}
+	f.seed = saved.Seed
+	if f.stream != 0 {
+		saved.Profile.Reach, saved.Profile.Load.Hold = profiles.Reach{}, false
+	}
+	return saved.Profile, &saved.Offer, applyOverrides(cmd, &saved.Profile)
 }
 
 // labConfig draws what no two runs may share and says how the target is reached.
@@ -131,6 +175,7 @@ func labConfig(cmd *cobra.Command, p profiles.Profile, f *runFlags) (lab.Config,
 	c := lab.Config{
 		Profile: p, Seed: f.seed, Name: hex.EncodeToString(name), Secret: secret,
 		Version: version(), Command: repeatCommand(cmd, p, f.seed), Halt: f.halt,
+		Save: f.save, FailFast: f.failFast, Linger: f.linger,
 	}
 	if line := newProgressLine(cmd.ErrOrStderr()); !f.quiet {
 		c.Progress, c.Interval = line.show, line.interval()
@@ -219,7 +264,10 @@ func (o output) write(cmd *cobra.Command, r *result.Result, f *runFlags) error {
 // printResult prints the summary and, where something is wrong, the timeline of the
 // first damaged stream.
 func printResult(w io.Writer, r *result.Result, verbose bool) error {
-	o := report.Options{Color: isTerminal(w), Verbose: verbose}
+	o := report.Options{Color: isTerminal(w), Verbose: verbose, Saved: r.History.Dir}
+	if o.Saved != "" && len(r.Timelines) > 0 {
+		o.Repeat = r.Timelines[0].Repeat
+	}
 	if err := report.Text(w, r, o); err != nil {
 		return err
 	}

@@ -73,9 +73,11 @@ func repeatCommand(cmd *cobra.Command, p profiles.Profile, seed uint64) string {
 			line += " --" + o.name + " " + quote(flag.Value.String())
 		}
 	}
-	faults, _ := cmd.Flags().GetStringArray("fault") // declared by addOverrides
-	for _, f := range faults {
-		line += " --fault " + quote(f)
+	for _, name := range []string{"stage", "fault"} {
+		values, _ := cmd.Flags().GetStringArray(name) // declared by addOverrides
+		for _, v := range values {
+			line += " --" + name + " " + quote(v)
+		}
 	}
 	headers, _ := cmd.Flags().GetStringArray("header")
 	for range headers {

@@ -13,3 +13,9 @@ func (j *Judge) Violations() int64 {
 	}
 	return n
 }
+
+// Damaged reports whether anything was found in the stream. It is valid after Close.
+func (s *Stream) Damaged() bool { return len(s.evidence) > 0 }
+
+// Story is the timeline of a stream, damaged or not. It is valid after Close.
+func (s *Stream) Story() Guilty { return s.accuse() }

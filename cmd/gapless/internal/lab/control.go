@@ -84,26 +84,28 @@ func (c *control) facts() judge.Facts {
 }
 
 // replay lets the judge see the control calls, with the target's own account.
-func (c *control) replay(j *judge.Judge, l *ledger) error {
-	streams, keys := make([]*judge.Stream, len(c.calls)), make([]string, len(c.calls))
+func (c *control) replay(j *judge.Judge, l *ledger, a *archive) error {
+	tracks, keys := make([]*track, len(c.calls)), make([]string, len(c.calls))
 	for i, call := range c.calls {
-		a := call.arrival
-		streams[i], keys[i] = j.Open(a.Session, a.Stream, a.Kind), c.marks.Of(a.Session, a.Stream)
+		of := call.arrival
+		tracks[i] = &track{stream: j.Open(of.Session, of.Stream, of.Kind), of: of, saved: a.open(of.Kind, of.Session, of.Stream)}
+		keys[i] = c.marks.Of(of.Session, of.Stream)
 		for k := range call.records {
-			streams[i].Observe(&call.records[k])
+			tracks[i].note(&call.records[k])
 		}
 	}
 	if l != nil && len(keys) > 0 {
 		_, err := l.take(context.Background(), keys, func(i int, r *history.Record) {
-			r.Session, r.Stream = c.calls[i].arrival.Session, c.calls[i].arrival.Stream
-			streams[i].Observe(r)
+			r.Session, r.Stream = tracks[i].of.Session, tracks[i].of.Stream
+			tracks[i].note(r)
 		})
 		if err != nil {
 			return fmt.Errorf("control calls: %w", err)
 		}
 	}
-	for _, s := range streams {
-		s.Close()
+	for _, t := range tracks {
+		t.stream.Close()
+		a.put(t.saved, t.stream.Damaged())
 	}
 	return nil
 }

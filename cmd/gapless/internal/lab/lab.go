@@ -32,6 +32,19 @@ type Config struct {
 	Secret []byte
 	// Version and Command go into the result as they are.
 	Version, Command string
+	// Offer, if set, is what a recorded run's target offered: the plans are drawn for it
+	// and come out the same. Only, if not 0, runs that stream of the load alone.
+	Offer *Offer
+	Only  uint32
+	// Save is the directory for history and result; "" saves nothing.
+	Save string
+	// FailFast stops the run at the first violation; Linger keeps the target that was
+	// started for the run alive for so long after it, for a last scrape.
+	FailFast bool
+	Linger   time.Duration
+	// Report, if set, is given the result while the target still runs; its error is
+	// Run's.
+	Report func(*result.Result) error
 	// Halt, once closed, ends arrivals and faults; what is open drains and is judged.
 	Halt <-chan struct{}
 	// Record, if set, is given every record of the load, from the goroutine of its
@@ -58,7 +71,8 @@ type experiment struct {
 	dialer   *dialer
 	ledger   *ledger // nil: the target keeps none
 	began    time.Time
-	usage    usage    // of this process when the run began
+	usage    usage // of this process when the run began
+	lasts    time.Duration
 	notes    []string // what kept the judge from seeing everything, for the result
 }
 
@@ -83,6 +97,12 @@ func Run(ctx context.Context, c Config) (*result.Result, error) {
 		}()
 	}
 	res, err := x.run(ctx)
+	if err == nil && c.Report != nil {
+		err = c.Report(res)
+	}
+	if err == nil {
+		x.linger(ctx)
+	}
 	// If the target died, that is the cause and whatever else failed the symptom.
 	if died := x.endpoint.Stop(); died != nil {
 		return nil, errors.Join(died, err)
@@ -100,22 +120,30 @@ func (x *experiment) run(ctx context.Context) (*result.Result, error) {
 		return nil, err
 	}
 	j := judge.New(t.setup)
-	if err := control.replay(j, x.ledger); err != nil {
-		return nil, err
-	}
-	tail, load, err := x.load(ctx, j, t)
+	archive, err := x.save(t, j)
 	if err != nil {
 		return nil, err
 	}
-	return x.result(t, load, j.Finish(tail)), nil
+	if err := control.replay(j, x.ledger, archive); err != nil {
+		return nil, err
+	}
+	tail, load, err := x.load(ctx, j, t, archive)
+	if err != nil {
+		return nil, err
+	}
+	r := x.result(t, load, j.Finish(tail))
+	if archive != nil {
+		err = archive.finish(tail, r)
+	}
+	return r, err
 }
 
 // A trial is everything that is fixed before the first planned arrival.
 type trial struct {
-	setup    judge.Setup
-	plans    Plans
-	expected int // messages per call, 0 when unknown
-	target   loadgen.Target
+	setup  judge.Setup
+	plans  Plans
+	offer  Offer
+	target loadgen.Target
 }
 
 // prepare fixes what the run does and what the judge demands, from the profile and
@@ -129,7 +157,10 @@ func (x *experiment) prepare(c *control) (trial, error) {
 	if facts.Numbered {
 		offer.Messages = int(facts.Messages)
 	}
-	plans, err := NewPlans(p, x.c.Seed, offer)
+	if x.c.Offer != nil {
+		offer = *x.c.Offer
+	}
+	plans, err := NewPlans(p, x.c.Seed, offer, x.c.Only)
 	if err != nil {
 		return trial{}, err
 	}
@@ -137,12 +168,13 @@ func (x *experiment) prepare(c *control) (trial, error) {
 		Revision: c.target.Revision, Dialect: p.Target.Dialect, Contract: judge.Contract(p.Judge.Contract),
 		Oracle: judge.Oracle(p.Judge.Oracle), Strict: p.Judge.Strict, Ignore: p.Judge.Ignore,
 		Expected: int64(max(firstCall(p).Expect.Messages, 0)), Ledger: x.ledger != nil,
-		Streams: p.Load.Arrivals(), Faults: plans.Faults.Total().Faults, Named: named(p), Reach: reach(p),
+		Streams: plans.Streams(), Faults: plans.Planned(), Named: named(p), Reach: reach(p),
 	}.With(facts)
 	if err := setup.Validate(); err != nil {
 		return trial{}, err
 	}
-	return trial{setup: setup, plans: plans, expected: offer.Messages, target: c.target}, nil
+	x.lasts = plans.Arrivals.Lasts()
+	return trial{setup: setup, plans: plans, offer: offer, target: c.target}, nil
 }
 
 // reach is what the profile wants to meet; nil leaves it to the judge's defaults.
@@ -187,14 +219,19 @@ func begin(ctx context.Context, c Config) (*experiment, error) {
 
 // load sends the planned load and the canary through the faults. It returns when
 // every stream is settled and judged, with what the judge cannot see in records.
-func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial) (judge.Tail, loadgen.Report, error) {
+func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archive) (judge.Tail, loadgen.Report, error) {
 	cfg, err := x.generator(t.plans.Arrivals)
 	if err != nil {
 		return judge.Tail{}, loadgen.Report{}, err
 	}
-	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, x.c.Record)
-	cfg.Expected, cfg.Observer, cfg.Live = t.expected, court, new(loadgen.Live)
+	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, a, x.c.Record)
+	cfg.Expected, cfg.Observer, cfg.Live = t.offer.Messages, court, new(loadgen.Live)
 	cfg.Halt = x.c.Halt
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if x.c.FailFast {
+		court.violated = cancel
+	}
 	stop := x.watch(cfg.Live, court, t.plans.Arrivals)
 	load, err := loadgen.Run(ctx, cfg)
 	watching := stop()
@@ -210,6 +247,20 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial) (judge.T
 		StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(),
 	}
 	return tail, load, errors.Join(unreachable(err), watching, broken)
+}
+
+// linger keeps what was started for the run alive, until it is interrupted.
+func (x *experiment) linger(ctx context.Context) {
+	if x.c.Linger <= 0 {
+		return
+	}
+	timer := time.NewTimer(x.c.Linger)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-x.c.Halt:
+	case <-ctx.Done():
+	}
 }
 
 func startDelay(load loadgen.Report) time.Duration {

@@ -18,6 +18,19 @@ import (
 type Plans struct {
 	Arrivals loadgen.Plan
 	Faults   *chaos.Plan
+
+	only uint32 // the only stream that runs, 0 for all
+}
+
+// Streams is the number of planned streams of the load, Planned that of their faults.
+func (p Plans) Streams() int { return p.Arrivals.Total() }
+
+// Planned is the number of planned injections.
+func (p Plans) Planned() int {
+	if p.only != 0 {
+		return len(p.Faults.Stream(p.only))
+	}
+	return p.Faults.Total().Faults
 }
 
 // An Offer is what a target is known or assumed to do.
@@ -39,13 +52,33 @@ func Assume(p profiles.Profile) Offer {
 	return o
 }
 
-// NewPlans draws the plans.
-func NewPlans(p profiles.Profile, seed uint64, o Offer) (Plans, error) {
-	n := p.Load.Arrivals()
-	arrivals, err := loadgen.NewPlan(loadgen.PlanConfig{
-		Seed: seed, Streams: p.Load.Streams, Calls: p.Load.Calls, Sessions: p.Load.SessionCount(),
-		Ramp: p.Load.Ramp.Std(), Kind: history.StreamLoad, Canary: uint32(n + p.Load.Control + 1),
-	})
+// NewPlans draws the plans. If only is not 0, just that stream of the load runs; what
+// happens to it is what would happen among the others.
+func NewPlans(p profiles.Profile, seed uint64, o Offer, only uint32) (Plans, error) {
+	cfg := loadgen.PlanConfig{
+		Seed: seed, Sessions: p.Load.SessionCount(), GetStreams: p.Load.GetStreams, Kind: history.StreamLoad,
+	}
+	if l := p.Load; l.Rate == 0 && len(l.Stages) == 0 {
+		cfg.Streams, cfg.Calls, cfg.Ramp = l.Streams, l.Calls, l.Ramp.Std()
+	} else {
+		cfg.Rate, cfg.Duration, cfg.MaxOpen = l.Rate.PerSecond(), l.Duration.Std(), l.MaxOpen
+		for _, s := range l.Stages {
+			cfg.Stages = append(cfg.Stages, loadgen.Stage{For: s.For.Std(), Rate: s.Rate.PerSecond()})
+		}
+	}
+	all, err := loadgen.NewPlan(cfg)
+	if err != nil {
+		return Plans{}, err
+	}
+	n := all.Total()
+	if only > uint32(n) {
+		return Plans{}, fmt.Errorf("stream %d: the load has %d", only, n)
+	}
+	if only > 0 {
+		cfg = loadgen.PlanConfig{Seed: seed, Streams: 1, First: only, Sessions: cfg.Sessions, Kind: cfg.Kind}
+	}
+	cfg.Canary = uint32(n + p.Load.Control + 1)
+	arrivals, err := loadgen.NewPlan(cfg)
 	if err != nil {
 		return Plans{}, err
 	}
@@ -59,7 +92,7 @@ func NewPlans(p profiles.Profile, seed uint64, o Offer) (Plans, error) {
 	if err != nil {
 		return Plans{}, err
 	}
-	return Plans{Arrivals: arrivals, Faults: faults}, nil
+	return Plans{Arrivals: arrivals, Faults: faults, only: only}, nil
 }
 
 func mix(items []profiles.Fault) ([]chaos.Fault, error) {

@@ -25,36 +25,63 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 				Dialect: p.Target.Dialect, Contract: p.Judge.Contract, Oracle: cmp.Or(string(t.setup.Oracle), "none"),
 			},
 		},
-		Verdict: v.Word.String(), Sentence: v.Sentence, Why: v.Why,
-		CutsAtRisk: v.CutsAtRisk, LossBound95: v.LossBound95,
-		Damage:  damage(v),
-		Canary:  result.Canary{Convicted: v.Canary.Convicted},
 		Latency: latency(load.Latencies),
 		Generator: result.Generator{
 			CPUSeconds: (used.cpu - x.usage.cpu).Seconds(), MaxRSSBytes: used.rss, Saturated: load.Latencies != nil && load.Behind(),
 		},
 		Thresholds: []result.Threshold{},
+		History:    result.History{Dir: x.c.Save},
+		Faults:     result.Faults{Seat: p.Faults.Seat},
+		Load:       x.shape(load),
 	}
 	if p.Reference() {
 		r.Run.Target.Store = p.Server.Store
 	}
+	fill(r, v)
+	r.Why = append(r.Why, x.notes...)
+	if p.Reference() { // another target's is not known before it is measured (resume_backoff)
+		r.Resumes.AskedSeconds = p.Server.Retry.Std().Seconds()
+	}
+	repeat := x.c.Command
+	for i := range v.Guilty {
+		if x.c.Save != "" {
+			repeat = fmt.Sprintf("gapless run --from %s --stream %d", x.c.Save, v.Guilty[i].Stream)
+		}
+		r.Timelines = append(r.Timelines, timeline(&v.Guilty[i], describe(p), repeat))
+	}
+	return r
+}
+
+// shape says what the load was.
+func (x *experiment) shape(load loadgen.Report) result.Load {
+	l := x.c.Profile.Load
+	if l.Rate == 0 && len(l.Stages) == 0 {
+		return result.Load{Model: result.Closed}
+	}
+	lasts := x.lasts.Seconds()
+	return result.Load{
+		Model: result.Open, Seconds: lasts, WantedPerSecond: float64(load.Planned) / max(lasts, 1e-9),
+		StartedPerSecond: float64(load.Opened) / max(lasts, 1e-9), MaxOpen: int64(l.MaxOpen),
+	}
+}
+
+// fill puts the judge's verdict into the result.
+func fill(r *result.Result, v judge.Verdict) {
+	r.Verdict, r.Sentence, r.Why = v.Word.String(), v.Sentence, v.Why
 	for _, s := range v.Also {
 		r.Sentence += " " + s
 	}
-	r.Why = append(r.Why, x.notes...)
 	r.Seen, r.Next = sentences(v.Seen), sentences(v.Next)
+	r.CutsAtRisk, r.LossBound95, r.LossBound95ByPlace = v.CutsAtRisk, v.LossBound95, nil
+	r.Damage, r.Canary = damage(v), result.Canary{Convicted: v.Canary.Convicted}
 	counts(r, v)
-	r.Resumes.AskedSeconds = asked(x, v)
+	r.Invariants, r.Reached, r.Timelines = nil, nil, nil
 	for _, inv := range v.Invariants {
 		r.Invariants = append(r.Invariants, invariant(inv))
 	}
 	for _, reached := range v.Reached {
 		r.Reached = append(r.Reached, result.Reached{Name: reached.Name, Want: reached.Want, Got: reached.Got, OK: reached.OK})
 	}
-	for i := range v.Guilty {
-		r.Timelines = append(r.Timelines, x.timeline(&v.Guilty[i]))
-	}
-	return r
 }
 
 func sentences(s string) []string {
@@ -62,15 +89,6 @@ func sentences(s string) []string {
 		return []string{}
 	}
 	return []string{s}
-}
-
-// asked is the reconnection time of the reference server; another target's is not
-// known before it is measured (latency resume_backoff).
-func asked(x *experiment, _ judge.Verdict) float64 {
-	if !x.c.Profile.Reference() {
-		return 0
-	}
-	return x.c.Profile.Server.Retry.Std().Seconds()
 }
 
 func counts(r *result.Result, v judge.Verdict) {
@@ -88,7 +106,7 @@ func counts(r *result.Result, v judge.Verdict) {
 	r.Responses = result.Responses{
 		Expected: v.Responses.Expected, Received: v.Responses.Received, Missing: v.Responses.Missing, Repeated: v.Responses.Repeated,
 	}
-	r.Faults = result.Faults{Planned: f.Planned, Injected: f.Injected, ByKind: f.ByKind, ByPlace: f.ByPlace}
+	r.Faults = result.Faults{Seat: r.Faults.Seat, Planned: f.Planned, Injected: f.Injected, Cuts: f.Cuts, Storms: r.Faults.Storms, ByKind: f.ByKind, ByPlace: f.ByPlace}
 	for _, c := range f.ByKindAndPlace {
 		r.Faults.ByKindAndPlace = append(r.Faults.ByKindAndPlace, result.Cell{Kind: c.Kind, Place: c.Place, Injected: c.Count})
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/result"
 )
 
-// timeline puts the story of a damaged stream into words.
-func (x *experiment) timeline(g *judge.Guilty) result.Timeline {
-	t := result.Timeline{
-		Session: g.Session, Stream: g.Stream, Call: describe(x.c.Profile), Same: g.Same, Repeat: x.c.Command,
-		Findings: strings.Split(g.Headline, " · "),
+// timeline puts the story of a stream into words.
+func timeline(g *judge.Guilty, call, repeat string) result.Timeline {
+	t := result.Timeline{Session: g.Session, Stream: g.Stream, Call: call, Same: g.Same, Repeat: repeat}
+	if g.Headline != "" {
+		t.Findings = strings.Split(g.Headline, " · ")
 	}
 	if g.Expected > 0 {
 		t.Expected = fmt.Sprintf("1-%d (%s)", g.Expected, g.ExpectedFrom)

@@ -19,7 +19,10 @@ type court struct {
 	faults *chaos.Plan
 	marks  loadgen.Marks
 	ledger *ledger // nil: the target keeps none
-	record func(*history.Record)
+	saved  *archive
+	// violated, if set, is called after every batch from the first violation on.
+	violated func()
+	record   func(*history.Record)
 
 	cuts    atomic.Int64
 	settled chan *track
@@ -38,10 +41,11 @@ type track struct {
 	of     loadgen.Arrival
 	victim *chaos.Victim // nil: no faults
 	call   string        // the key of its call in the ledger
+	saved  *history.Recorder
 }
 
-func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger, record func(*history.Record)) *court {
-	c := &court{judge: j, faults: faults, marks: marks, ledger: l, record: record, settled: make(chan *track, 4*ledgerBatch), broken: make(chan struct{})}
+func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger, a *archive, record func(*history.Record)) *court {
+	c := &court{judge: j, faults: faults, marks: marks, ledger: l, saved: a, record: record, settled: make(chan *track, 4*ledgerBatch), broken: make(chan struct{})}
 	c.group.OnPanic = func() { close(c.broken) }
 	c.group.Go(c.clerk)
 	return c
@@ -50,6 +54,7 @@ func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger
 // Open implements loadgen.Observer.
 func (c *court) Open(a loadgen.Arrival) loadgen.StreamObserver {
 	t := &track{court: c, of: a, stream: c.judge.Open(a.Session, a.Stream, a.Kind), call: c.marks.Of(a.Session, a.Stream)}
+	t.saved = c.saved.open(a.Kind, a.Session, a.Stream)
 	if a.Kind == history.StreamLoad {
 		t.victim = c.faults.Victim(a.Stream)
 	}
@@ -58,7 +63,7 @@ func (c *court) Open(a loadgen.Arrival) loadgen.StreamObserver {
 
 // Observe implements loadgen.StreamObserver.
 func (t *track) Observe(r *history.Record) {
-	t.stream.Observe(r)
+	t.note(r)
 	if t.court.record != nil {
 		t.court.record(r)
 	}
@@ -70,6 +75,14 @@ func (t *track) Observe(r *history.Record) {
 		case t.court.settled <- t:
 		case <-t.court.broken:
 		}
+	}
+}
+
+// note gives a record to the judge and to the archive.
+func (t *track) note(r *history.Record) {
+	t.stream.Observe(r)
+	if t.saved != nil {
+		t.saved.Record(r)
 	}
 }
 
@@ -90,6 +103,10 @@ func (c *court) clerk() {
 		c.account(batch)
 		for _, t := range batch {
 			t.stream.Close()
+			c.saved.put(t.saved, t.stream.Damaged())
+		}
+		if c.violated != nil && c.judge.Violations() > 0 {
+			c.violated()
 		}
 	}
 }
@@ -105,7 +122,7 @@ func (c *court) account(batch []*track) {
 	dropped, err := c.ledger.take(context.Background(), calls, func(i int, r *history.Record) {
 		t := batch[i]
 		r.Session, r.Stream = t.of.Session, t.of.Stream
-		t.stream.Observe(r)
+		t.note(r)
 	})
 	if err != nil { // the judge then misses the accounts, and says so
 		c.failed = fmt.Errorf("%d calls without an account: %w", len(batch), err)

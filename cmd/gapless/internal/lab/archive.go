@@ -1,0 +1,255 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/judge"
+	"github.com/gapless-dev/gapless/loadgen/result"
+	"github.com/gapless-dev/gapless/profiles"
+)
+
+// resultFile is the name of the result in a saved run.
+const resultFile = "result.json"
+
+// An archive writes down what the judge is told, stream by stream, in the order in
+// which the judge closes them. It belongs to one goroutine.
+type archive struct {
+	dir    string
+	pool   *history.Pool
+	writer *history.Writer
+}
+
+// save begins the archive of the run; without a directory there is none.
+func (x *experiment) save(t trial, _ *judge.Judge) (*archive, error) {
+	if x.c.Save == "" {
+		return nil, nil
+	}
+	text, err := x.c.Profile.YAML()
+	if err != nil {
+		return nil, err
+	}
+	header := history.Header{Version: x.c.Version, Run: x.c.Name, Seed: x.c.Seed, Profile: string(text)}
+	if header.Offer, err = json.Marshal(t.offer); err != nil {
+		return nil, err
+	}
+	if header.Setup, err = json.Marshal(t.setup); err != nil {
+		return nil, err
+	}
+	w, err := history.Create(x.c.Save, header, history.Options{MaxBytes: int64(x.c.Profile.History.Bytes)})
+	if err != nil {
+		return nil, fmt.Errorf("save: %w", err)
+	}
+	return &archive{dir: x.c.Save, pool: history.NewPool(history.PoolConfig{}), writer: w}, nil
+}
+
+// open returns the recorder of a stream; nil, which records nothing, without an
+// archive.
+func (a *archive) open(kind history.StreamKind, session, stream uint32) *history.Recorder {
+	if a == nil {
+		return nil
+	}
+	return a.pool.Open(kind, session, stream)
+}
+
+// put writes a stream that the judge has closed.
+func (a *archive) put(r *history.Recorder, damaged bool) {
+	if a != nil {
+		_ = a.writer.Put(r, damaged) // its first error is final and surfaces at Close
+	}
+}
+
+// finish ends the archive with what the judge cannot see in records, and the result.
+func (a *archive) finish(tail judge.Tail, r *result.Result) error {
+	text, err := json.Marshal(tail)
+	if err != nil {
+		return err
+	}
+	if err := a.writer.Close(text, 0); err != nil {
+		return fmt.Errorf("save: %w", err)
+	}
+	return writeResult(filepath.Join(a.dir, resultFile), r)
+}
+
+// writeResult writes the result for its owner alone: evidence is about somebody's
+// server.
+func writeResult(path string, r *result.Result) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.Encode(f), f.Close())
+}
+
+// ReadResult reads the result of a saved run.
+func ReadResult(dir string) (*result.Result, error) {
+	text, err := os.ReadFile(filepath.Join(dir, resultFile))
+	if err != nil {
+		return nil, err
+	}
+	r, err := result.Decode(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, resultFile), err)
+	}
+	return r, nil
+}
+
+// Judge judges a saved run again, from its records alone. Figures that are not the
+// judge's (latency, the generator's cost) are taken from the saved result where there
+// is one. A history that is cut short or damaged is judged as far as it goes: it
+// never holds, and the result says where it breaks.
+func Judge(dir string) (*result.Result, error) {
+	in, err := history.Open(dir)
+	if err != nil {
+		return judgeNothing(dir, err)
+	}
+	defer in.Close()
+	var setup judge.Setup
+	if err := json.Unmarshal(in.Header().Setup, &setup); err != nil {
+		return judgeNothing(dir, fmt.Errorf("header of the history: %w", err))
+	}
+	j := judge.New(setup)
+	if base := in.Base(); base != nil {
+		return judgeNothing(dir, errors.New("TODO"))
+	}
+	broken := rejudge(in, j)
+	var tail judge.Tail
+	if broken == nil {
+		trailer := in.Trailer()
+		broken = json.Unmarshal(trailer.Tail, &tail)
+		tail.RecordsDropped += trailer.Dropped
+	}
+	if broken != nil {
+		tail = judge.Tail{} // no trailer: nothing that ends before its end can hold
+	}
+	r, v := saved(dir, in.Header()), j.Finish(tail)
+	fill(r, v)
+	call := callOf(in.Header())
+	for i := range v.Guilty {
+		g := &v.Guilty[i]
+		r.Timelines = append(r.Timelines, timeline(g, call, repeatStream(dir, g.Stream)))
+	}
+	if broken != nil {
+		r.Why = append([]string{broken.Error()}, r.Why...)
+	}
+	return r, nil
+}
+
+// judgeNothing is the result of a history that cannot be read at all. What is no
+// history in the first place is an error of the caller.
+func judgeNothing(dir string, err error) (*result.Result, error) {
+	var corrupt *history.CorruptError
+	if !errors.As(err, &corrupt) {
+		return nil, err
+	}
+	r := saved(dir, history.Header{})
+	fill(r, judge.New(judge.Setup{}).Finish(judge.Tail{}))
+	r.Why = append([]string{err.Error()}, r.Why...)
+	return r, nil
+}
+
+// saved is the result of the run without its verdict.
+func saved(dir string, h history.Header) *result.Result {
+	r, err := ReadResult(dir)
+	if err != nil {
+		r = &result.Result{Gapless: result.Format, Run: result.Run{ID: h.Run, Seed: h.Seed, Version: h.Version}}
+	}
+	r.Run.Command = "gapless judge " + dir
+	return r
+}
+
+// rejudge feeds every stream of the history to the judge.
+func rejudge(in *history.Reader, j *judge.Judge) error {
+	for {
+		b, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s := j.Open(b.Session, b.Stream, b.Kind)
+		for r := range b.Records() {
+			s.Observe(r)
+		}
+		s.Close()
+	}
+}
+
+func repeatStream(dir string, stream uint32) string {
+	return fmt.Sprintf("gapless run --from %s --stream %d", dir, stream)
+}
+
+// callOf describes the call of a saved run; "" when its profile is of another version.
+func callOf(h history.Header) string {
+	p, err := profiles.Parse("profile", []byte(h.Profile))
+	if err != nil {
+		return ""
+	}
+	return describe(p)
+}
+
+// Story is the timeline of one stream of a saved run, damaged or not.
+func Story(dir string, stream uint32) (*result.Timeline, error) {
+	in, err := history.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	var setup judge.Setup
+	if err := json.Unmarshal(in.Header().Setup, &setup); err != nil {
+		return nil, fmt.Errorf("header of the history: %w", err)
+	}
+	for {
+		b, err := in.NextAny()
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("no stream %d in %s; streams that were settled long ago and had no finding may have been dropped", stream, dir)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if b.Stream != stream {
+			continue
+		}
+		s := judge.New(setup).Open(b.Session, b.Stream, b.Kind)
+		for r := range b.Records() {
+			s.Observe(r)
+		}
+		s.Close()
+		g := s.Story()
+		t := timeline(&g, callOf(in.Header()), repeatStream(dir, stream))
+		return &t, nil
+	}
+}
+
+// A Recorded run is what --from repeats: the profile, the seed and what the target
+// offered, so that the plans come out the same.
+type Recorded struct {
+	Profile profiles.Profile
+	Seed    uint64
+	Offer   Offer
+}
+
+// Load reads the header of a saved run.
+func Load(dir string) (*Recorded, error) {
+	in, err := history.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	h := in.Header()
+	rec := &Recorded{Seed: h.Seed}
+	if rec.Profile, err = profiles.Parse(filepath.Join(dir, "profile"), []byte(h.Profile)); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(h.Offer, &rec.Offer); err != nil {
+		return nil, fmt.Errorf("%s: header of the history: %w", dir, err)
+	}
+	return rec, nil
+}
