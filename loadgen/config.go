@@ -35,16 +35,19 @@ type Link interface {
 // An Exchange tells a [Link] what its next bytes are about.
 type Exchange struct {
 	Session, Stream uint32
-	// Attempt counts the exchanges of the stream; 0 is the POST.
+	// Attempt counts the exchanges of the stream; 0 is the POST, or the first GET of a
+	// standalone GET stream.
 	Attempt int
 	// Link numbers the link within the run, from 1.
 	Link uint32
-	// Resume tells a GET with a cursor from a POST.
+	// Resume tells a GET with a cursor from the exchange that began the stream.
 	Resume bool
+	// Get marks the exchanges of a standalone GET stream, resumed or not.
+	Get bool
 	// Observer takes the injections of this exchange: a KindInjection record with
 	// nothing but Injection filled in. It must be called inside Read or Write. It is nil
-	// for the exchanges of a session (initialize, initialized, answers, DELETE), in which
-	// nothing must be hurt.
+	// for exchanges in which nothing must be hurt: those of a session (initialize,
+	// initialized, answers, cancellations, DELETE), probes, and the POST of a GET stream.
 	Observer StreamObserver
 	// Opened is what [Observer.Open] returned for the stream, so that a link finds what
 	// its owner keeps for the stream; nil with Observer.
@@ -97,11 +100,20 @@ type Config struct {
 	// Revision is offered in initialize; "" means 2025-11-25. What the target answers
 	// decides.
 	Revision string
-	// Tool is called by every arrival with Args; a nil Args sends {}.
+	// Tool is called by every arrival with Args; a nil Args sends {}. For an arrival of
+	// kind history.StreamGet the arguments must make the tool emit on the GET stream of
+	// its session, and Expected must be set.
 	Tool string
 	Args func(Arrival) json.RawMessage
 	// Expected is the number of messages per call, 0 if unknown.
 	Expected int
+	// Cancel is the share of the streams of the load that cancel their call after half of
+	// the expected messages (after the first where nobody knows how many there will be).
+	Cancel float64
+	// Batches sends each call in one array with a ping, to targets of revision 2025-03-26,
+	// the only one that has batches. The answer to the ping is reported as
+	// history.ClassOther: it belongs to no call.
+	Batches bool
 	// Header is added to every request.
 	Header []wire.Field
 	// Limits bounds lines, heads and events of a response.
@@ -163,6 +175,7 @@ func (c Config) Validate() error {
 	complain(c.Name != "" && !isRunName(c.Name), "name %q: must be eight hexadecimal digits", c.Name)
 	complain(c.Resume.Attempts < 0, "resume attempts must not be negative: %d", c.Resume.Attempts)
 	complain(c.Resume.Jitter > 1, "resume jitter %g: a share is at most 1", c.Resume.Jitter)
+	complain(!(c.Cancel >= 0 && c.Cancel <= 1), "cancel %g: a share is from 0 to 1", c.Cancel)
 	complain(c.Dials < 0, "dials must not be negative: %d", c.Dials)
 	for _, d := range []struct {
 		name string
@@ -174,7 +187,7 @@ func (c Config) Validate() error {
 	} {
 		complain(d.d < 0, "%s must not be negative: %v", d.name, d.d)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.lacking())...)
 }
 
 func (c Config) withDefaults() Config {

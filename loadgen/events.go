@@ -25,7 +25,7 @@ func (s *stream) read(ctx context.Context, resp *wire.Response) history.End {
 			s.back.announced(s.rd.Retry())
 			return s.broken(err)
 		}
-		s.event(ctx, string(s.ev.Type) == "message")
+		s.event(ctx, string(s.ev.Type) == "message", s.l.at)
 	}
 }
 
@@ -36,13 +36,12 @@ func (s *stream) readJSON(ctx context.Context, resp *wire.Response) history.End 
 		return s.broken(err)
 	}
 	s.ev = wire.Event{Data: data}
-	s.event(ctx, true)
+	s.event(ctx, true, s.l.at)
 	return history.EndClean
 }
 
 // event takes one dispatched event: what it is, whose, and what follows from it.
-func (s *stream) event(ctx context.Context, message bool) {
-	at := s.l.at
+func (s *stream) event(ctx context.Context, message bool, at time.Duration) {
 	e := &s.rec.Event
 	*e = history.Event{
 		Illegal: history.Illegal(s.ev.Illegal), Bytes: uint32(len(s.ev.Data)),
@@ -162,19 +161,25 @@ func (s *stream) follow(ctx context.Context, c history.Class, o history.Owner, a
 		s.measure(ResumeFirstEvent, at-s.headAt)
 	}
 	s.caughtUp(at)
+	was := s.done()
 	switch c {
 	case history.ClassEmpty, history.ClassOther, history.ClassJunk:
 		return
 	case history.ClassRequest:
 		s.respond(ctx)
 	case history.ClassProgress, history.ClassNotification:
-		s.advance(c)
+		if !s.hears() || o == history.OwnerSelf { // a GET stream carries what it likes besides
+			s.advance(c)
+		}
 	case history.ClassResponse, history.ClassError:
 		if string(s.msg.ID) == s.id && !s.responded {
 			s.responded = true
+			s.refusedCall = c == history.ClassError
 			s.measure(Completion, at-s.a.Due)
-			s.l.limit(limits{until: at + s.r.c.Tail, end: history.EndOpen})
 		}
+	}
+	if !was && s.done() {
+		s.l.limit(limits{until: at + s.r.c.Tail, end: history.EndOpen})
 	}
 	s.heard, s.l.lim.since = at, at
 	s.gained, s.mattered = true, true
@@ -185,6 +190,9 @@ func (s *stream) follow(ctx context.Context, c history.Class, o history.Owner, a
 		s.measure(EventGap, at-s.lastEvent)
 	}
 	s.begun, s.lastEvent = true, at
+	if s.cancelAt > 0 && s.seen >= s.cancelAt && !s.responded {
+		s.cancel(ctx)
+	}
 	if at != s.noted {
 		s.note()
 		s.noted = at
@@ -197,7 +205,7 @@ func (s *stream) follow(ctx context.Context, c history.Class, o history.Owner, a
 // only when it has passed.
 func (s *stream) arm() {
 	lim := &s.l.lim
-	if lim.idle == 0 && !s.responded && len(s.rd.Cursor()) > 0 {
+	if lim.idle == 0 && !s.done() && !s.cancelled && len(s.rd.Cursor()) > 0 {
 		lim.idle, lim.since = s.r.c.Idle, s.r.now()
 		s.l.limit(*lim)
 	}
@@ -206,6 +214,9 @@ func (s *stream) arm() {
 // advance counts a message of the call: by its own number as long as the messages
 // number themselves, so that a repeat does not count; else one by one.
 func (s *stream) advance(c history.Class) {
+	if c == history.ClassProgress && s.msg.HasProgress {
+		s.last = max(s.last, whole(s.msg.Progress))
+	}
 	if c == history.ClassProgress && s.numbered && s.msg.HasProgress {
 		switch seq := whole(s.msg.Progress); {
 		case seq == int64(s.seen)+1:

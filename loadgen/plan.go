@@ -278,6 +278,7 @@ func (a Arrival) append(b []byte) []byte {
 const (
 	drawDue uint64 = iota
 	drawJitter
+	drawCancel
 )
 
 // draw returns a number in [0,1) that depends on nothing but its key: no order of

@@ -98,7 +98,7 @@ func (s *stream) next(end history.End) history.Outcome {
 			return o
 		}
 	}
-	if len(s.rd.Cursor()) == 0 {
+	if len(s.rd.Cursor()) == 0 && !(s.hears() && !s.called) {
 		if s.struck {
 			return history.OutcomeIndeterminate
 		}
@@ -115,7 +115,7 @@ func (s *stream) refused() history.Outcome {
 		// are worth nothing in the next one.
 		s.sess.lost()
 		return history.OutcomeRefused
-	case s.attempt == 0:
+	case s.attempt == 0 && !s.hears():
 		return history.OutcomeRefused // the call is never sent twice
 	case s.status == 409, s.status == 429, s.status >= 500:
 		return history.OutcomeNone

@@ -32,6 +32,7 @@ type session struct {
 	requests atomic.Uint64 // JSON-RPC ids given out: 1, 2, 3 … in every session
 	gone     atomic.Bool   // the target answered 404: it knows the session no more
 	links    pool
+	hearing  chan struct{} // holds one token while a GET stream of the session is open
 }
 
 // session returns the session with this number, opening it if it is the first to
@@ -42,13 +43,14 @@ func (r *runner) session(ctx context.Context, number uint32) (*session, error) {
 	s := r.sessions[number-1]
 	mine := s == nil || s.gone.Load()
 	if mine {
-		s = &session{r: r, number: number, ready: make(chan struct{})}
+		s = r.newSession(number)
 		r.sessions[number-1] = s
 	}
 	r.mu.Unlock()
 	if mine {
-		s.err = s.open(ctx)
-		if s.err != nil {
+		if s.err = s.open(ctx); s.err == nil {
+			r.opened.Add(1)
+		} else {
 			s.lost()
 		}
 		close(s.ready)
@@ -59,6 +61,10 @@ func (r *runner) session(ctx context.Context, number uint32) (*session, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+func (r *runner) newSession(number uint32) *session {
+	return &session{r: r, number: number, ready: make(chan struct{}), hearing: make(chan struct{}, 1)}
 }
 
 // open performs the handshake (2025-11-25 lifecycle, Initialization).
@@ -76,7 +82,6 @@ func (s *session) open(ctx context.Context) error {
 	if err := s.exchange(ctx, s.post(body), true, s.initialized); err != nil {
 		return err
 	}
-	s.r.opened.Add(1)
 	body = []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return s.exchange(ctx, s.post(body), true, func(_ *link, resp *wire.Response) error {
 		if resp.Status/100 != 2 {
@@ -95,7 +100,7 @@ func (s *session) initialized(l *link, resp *wire.Response) error {
 	if !visible(id) {
 		return &HandshakeError{resp.Status, "the session id is not visible ASCII"}
 	}
-	data, err := s.message(l, resp)
+	data, err := s.message(l, resp, `"init"`, "initialize")
 	if err != nil {
 		return err
 	}
@@ -133,13 +138,14 @@ func (s *session) later(id string) {
 	}
 }
 
-// message returns the answer to initialize, from a JSON body or an event stream.
-func (s *session) message(l *link, resp *wire.Response) ([]byte, error) {
+// message returns the answer to the request with this id, from a JSON body or an event
+// stream.
+func (s *session) message(l *link, resp *wire.Response, id, what string) ([]byte, error) {
 	if resp.JSON() {
 		return resp.ReadAll(s.r.eventLimit())
 	}
 	if !resp.SSE() {
-		return nil, &HandshakeError{resp.Status, "the answer to initialize is neither JSON nor an event stream"}
+		return nil, &HandshakeError{resp.Status, "the answer to " + what + " is neither JSON nor an event stream"}
 	}
 	var (
 		rd   wire.Reader
@@ -154,14 +160,14 @@ func (s *session) message(l *link, resp *wire.Response) ([]byte, error) {
 		case err != nil && data != nil:
 			return data, nil // what matters has come; the link is judged by its end
 		case err == io.EOF:
-			return nil, &HandshakeError{resp.Status, "the event stream ended without an answer to initialize"}
+			return nil, &HandshakeError{resp.Status, "the event stream ended without an answer to " + what}
 		case err != nil:
 			return nil, err
 		}
 		if data != nil || len(ev.Data) == 0 || string(ev.Type) != "message" {
 			continue
 		}
-		if wire.Scan(ev.Data, &m); string(m.ID) == `"init"` && m.Method == nil {
+		if wire.Scan(ev.Data, &m); string(m.ID) == id && m.Method == nil {
 			data = append([]byte(nil), ev.Data...)
 			l.limit(limits{until: l.at + time.Second, end: history.EndOpen})
 		}
@@ -169,7 +175,8 @@ func (s *session) message(l *link, resp *wire.Response) ([]byte, error) {
 }
 
 // answer sends the answer to a request of the target, once for each request: a
-// replay repeats the request, not the question.
+// replay repeats the request, not the question. An answer that could not be sent is owed
+// when the request comes again.
 func (s *session) answer(ctx context.Context, until time.Duration, id, body []byte) {
 	if !s.answers.first(id) {
 		return
@@ -177,8 +184,11 @@ func (s *session) answer(ctx context.Context, until time.Duration, id, body []by
 	ctx, cancel := context.WithDeadline(ctx, s.r.instant(until))
 	defer cancel()
 	err := s.exchange(ctx, s.post(body), false, func(_ *link, resp *wire.Response) error { return skip(resp) })
-	if err == nil {
+	switch {
+	case err == nil:
 		s.r.c.Live.answers.Add(1)
+	case !sent(err):
+		s.answers.forget(id)
 	}
 }
 
@@ -220,7 +230,7 @@ func (s *session) exchange(ctx context.Context, req *wire.Request, again bool, r
 	l, err := s.link(ctx)
 	for first := true; ; first = false {
 		if err != nil {
-			return &UnreachableError{s.r.c.URL, err}
+			return &UnreachableError{s.r.c.URL, unsent{err}}
 		}
 		err = s.attempt(ctx, l, req, read)
 		if err == nil || !first || !again || !l.used || l.got {
@@ -295,4 +305,12 @@ func (a *answered) first(id []byte) bool {
 	}
 	a.now[string(id)] = struct{}{}
 	return true
+}
+
+// forget makes a request one without an answer.
+func (a *answered) forget(id []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.now, string(id))
+	delete(a.old, string(id))
 }

@@ -26,20 +26,28 @@ type stream struct {
 	dropAt  int // the canary drops the message with this ordinal; -1 the response, 0 nothing
 	dropped bool
 
+	seated      bool // holds the session's seat for GET streams
+	called      bool // the call of a GET stream was made
+	refusedCall bool // it was answered with an error
+	cancelAt    int  // cancel after so many messages; 0 never
+	cancelled   bool
+
 	rd  wire.Reader
 	ev  wire.Event
 	msg wire.Message
 	rec history.Record
 
 	// Over the whole stream:
-	deadline  time.Duration // of the call
-	left      time.Duration // when the call was sent
-	heard     time.Duration // when the last event came, or the call was sent
-	attempt   int           // the current or last exchange
-	commits   uint32        // ids committed in earlier event streams
-	seen      int           // messages without the response, in order
-	numbered  bool          // so far they count themselves 1, 2, 3 …
-	begun     bool          // a message came
+	deadline  time.Duration   // of the call
+	left      time.Duration   // when the call was sent
+	heard     time.Duration   // when the last event came, or the call was sent
+	attempt   int             // the current or last exchange
+	commits   uint32          // ids committed in earlier event streams
+	seen      int             // messages without the response, in order
+	last      int64           // the largest number that a message gave itself
+	numbered  bool            // so far they count themselves 1, 2, 3 …
+	begun     bool            // a message came
+	doomed    history.Outcome // decided while an exchange was still open
 	responded bool
 	open      bool // counted as open
 
@@ -69,6 +77,7 @@ func (s *stream) run(ctx context.Context, a Arrival) {
 	s.reset(a)
 	began := s.r.now()
 	o := s.call(ctx, began-a.Due)
+	s.abandon(ctx, o)
 	s.settle(o)
 }
 
@@ -83,6 +92,7 @@ func (s *stream) reset(a Arrival) {
 			s.dropAt = -1
 		}
 	}
+	s.cancelAt = s.r.cancels(a)
 	s.rec.Session, s.rec.Stream = a.Session, a.Stream
 }
 
@@ -97,7 +107,11 @@ func (s *stream) call(ctx context.Context, late time.Duration) history.Outcome {
 		return history.OutcomeNotSent
 	}
 	ready := s.r.now()
-	o := s.post(ctx)
+	begin := s.post
+	if s.hears() {
+		begin = s.listen
+	}
+	o := begin(ctx)
 	if s.open {
 		s.measure(StartDelay, late+s.left-ready)
 	}
@@ -106,16 +120,24 @@ func (s *stream) call(ctx context.Context, late time.Duration) history.Outcome {
 			o = s.resume(ctx)
 		}
 	}
+	if s.seated {
+		<-s.sess.hearing
+	}
 	return o
+}
+
+// name gives the call its marks and its time.
+func (s *stream) name() {
+	s.token = s.r.marks.Of(s.a.Session, s.a.Stream)
+	s.id = strconv.FormatUint(s.sess.requests.Add(1), 10)
+	s.heard = s.r.now()
+	s.deadline = s.heard + s.r.c.Deadline
 }
 
 // post sends the call and reads what comes.
 func (s *stream) post(ctx context.Context) history.Outcome {
-	s.token = s.r.marks.Of(s.a.Session, s.a.Stream)
-	s.id = strconv.FormatUint(s.sess.requests.Add(1), 10)
+	s.name()
 	s.request()
-	s.deadline = s.r.now() + s.r.c.Deadline
-	s.heard = s.r.now()
 	l, err := s.sess.link(ctx)
 	s.begin(l, history.Exchange{})
 	if err != nil {
@@ -127,6 +149,8 @@ func (s *stream) post(ctx context.Context) history.Outcome {
 	})
 	var send *wire.SendError
 	switch {
+	case s.cancelled:
+		return history.OutcomeCancelled
 	case s.responded:
 		return history.OutcomeCompleted
 	case errors.As(err, &send), errors.Is(err, wire.ErrRequest):
@@ -163,28 +187,42 @@ func (s *stream) request() {
 func (s *stream) resume(ctx context.Context) history.Outcome {
 	s.attempt++
 	waited := s.r.now() - s.back.ended
-	s.fields = append(s.fields[:0], wire.Field{Name: "Accept", Value: "text/event-stream"},
-		wire.Field{Name: "Last-Event-ID", Value: string(s.rd.Cursor())})
+	o := s.get(ctx, history.Exchange{Resume: s.resumes(), Cursor: s.ordinal(), Asked: s.back.asked, Waited: waited})
+	s.measure(ResumeBackoff, waited)
+	s.resumed(o)
+	return o
+}
+
+// resumes reports whether the exchange goes on from a cursor. Only a GET stream whose
+// call has not been made yet may begin again without one.
+func (s *stream) resumes() bool { return s.attempt > 0 && len(s.rd.Cursor()) > 0 }
+
+// get asks for an event stream and reads it.
+func (s *stream) get(ctx context.Context, x history.Exchange) history.Outcome {
+	s.fields = append(s.fields[:0], wire.Field{Name: "Accept", Value: "text/event-stream"})
+	if x.Resume {
+		s.fields = append(s.fields, wire.Field{Name: "Last-Event-ID", Value: string(s.rd.Cursor())})
+	}
 	s.fields = append(s.fields, s.sess.fields...)
 	from := s.r.now()
 	l, err := s.sess.link(ctx)
-	s.begin(l, history.Exchange{Resume: true, Cursor: s.ordinal(), Asked: s.back.asked, Waited: waited})
-	s.measure(ResumeBackoff, waited)
+	s.begin(l, x)
 	if err != nil {
-		o := s.unreachable(ctx, history.OutcomeNone)
-		s.resumed(o)
-		return o
+		return s.unreachable(ctx, history.OutcomeNone)
 	}
 	end, _ := s.exchange(ctx, &wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: s.fields})
-	if s.status != 0 && !s.madeUp {
+	if s.status != 0 && !s.madeUp && s.attempt > 0 {
 		s.measure(ResumeConnect, s.headAt-from)
 	}
-	o := history.OutcomeCompleted
-	if !s.responded {
-		o = s.next(end)
+	switch {
+	case s.cancelled:
+		return history.OutcomeCancelled
+	case s.done():
+		return history.OutcomeCompleted
+	case s.doomed != history.OutcomeNone:
+		return s.doomed
 	}
-	s.resumed(o)
-	return o
+	return s.next(end)
 }
 
 // resumed counts an attempt to resume.
@@ -232,7 +270,7 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 	l := s.l
 	stop := l.begin(ctx, s, s.limits())
 	l.Begin(Exchange{
-		Session: s.a.Session, Stream: s.a.Stream, Attempt: s.attempt, Link: l.id, Resume: s.attempt > 0,
+		Session: s.a.Session, Stream: s.a.Stream, Attempt: s.attempt, Link: l.id, Resume: s.resumes(), Get: s.hears(),
 		Observer: s, Opened: s.obs, Delivered: s.seen, Expected: s.r.c.Expected,
 	})
 	resp, err := l.conn.RoundTrip(req)
@@ -302,6 +340,11 @@ func (s *stream) take(ctx context.Context, resp *wire.Response) history.End {
 		return history.EndStatus
 	case h.Body == history.BodySSE:
 		s.caughtUp(s.headAt)
+		if s.hears() && !s.called {
+			if s.doomed = s.emit(ctx); s.doomed != history.OutcomeNone {
+				return history.EndOpen
+			}
+		}
 		return s.read(ctx, resp)
 	case h.Body == history.BodyJSON:
 		return s.readJSON(ctx, resp)
