@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -55,6 +56,9 @@ func segments(all fstest.MapFS) []string {
 func TestFilesOutOfPlaceAreNoticed(t *testing.T) {
 	all := rotated(t)
 	names := segments(all)
+	if len(names) < 3 {
+		t.Fatal("no segment is in the middle")
+	}
 	first, last := names[0], names[len(names)-1]
 	for name := range all {
 		t.Run(name+" missing", func(t *testing.T) {
@@ -63,7 +67,9 @@ func TestFilesOutOfPlaceAreNoticed(t *testing.T) {
 			if !errors.As(err, &corrupt) {
 				t.Fatalf("%v", err)
 			}
-			t.Log(err)
+			if name == names[1] && filepath.Base(corrupt.File) != name {
+				t.Errorf("%v, want it to name %s", err, name)
+			}
 		})
 		for other := range all {
 			if other != name {
@@ -142,7 +148,7 @@ func TestBlocksOutOfPlaceAreNoticed(t *testing.T) {
 }
 
 // forge makes a file out of blocks whose checksums are right.
-func forge(number int, header string, blocks ...[]byte) []byte {
+func forge(role byte, number int, header string, blocks ...[]byte) []byte {
 	data, chain := []byte(magic), uint32(0)
 	add := func(kind byte, payload []byte) {
 		head := blockHead(kind, len(payload))
@@ -150,7 +156,7 @@ func forge(number int, header string, blocks ...[]byte) []byte {
 		data = append(append(data, head[:]...), payload...)
 		data = append(data, byte(chain), byte(chain>>8), byte(chain>>16), byte(chain>>24))
 	}
-	add(blockHeader, fileHeader(roleSegment, number, []byte(header)))
+	add(blockHeader, fileHeader(role, number, []byte(header)))
 	for _, b := range blocks {
 		add(b[0], b[1:])
 	}
@@ -159,51 +165,77 @@ func forge(number int, header string, blocks ...[]byte) []byte {
 
 // TestNonsenseWithRightChecksums: a checksum is no proof of sense.
 func TestNonsenseWithRightChecksums(t *testing.T) {
-	const header, trailer = `{"format":1}`, `T{"segments":1}`
-	many := strings.Repeat("\x07", 10) // ten records of a kind
-	for _, c := range []struct{ name, header, block, trailer string }{
-		{"header is no JSON", `{"format":`, "", trailer},
-		{"another format", `{"format":2}`, "", trailer},
-		{"a type nobody knows", header, "Zabc", trailer},
-		{"a second header", header, "Hs\x01{}", trailer},
-		{"a base in a segment", header, "B\x02{}", trailer},
-		{"stream without anything", header, "S", trailer},
-		{"more records than bytes", header, "S\x00\x01\x01\x00\x7f" + many, trailer},
-		{"fewer records than bytes", header, "S\x00\x01\x01\x00\x09" + many, trailer},
-		{"a record of no kind", header, "S\x00\x01\x01\x00\x01\x0f", trailer},
-		{"a bit that no field has", header, "S\x00\x01\x01\x00\x01\x85\x80\x80\x80\x80\x01", trailer},
-		{"a name that was not given", header, "S\x00\x01\x01\x00\x01\x04\x02\x02", trailer},
-		{"a name over its bound", header, "S\x00\x01\x01\x00\x01\x04\x00\xff" + strings.Repeat("x", 255), trailer},
-		{"a session beyond 32 bits", header, "S\x00\xff\xff\xff\xff\xff\x01\x01\x00\x00", trailer},
-		{"an event that is not there", header, "S\x00\x01\x01\x00\x01\x07", trailer},
-		{"trailer is no JSON", header, "S\x00\x01\x01\x00\x00", "T{"},
-		{"trailer of another segment", header, "S\x00\x01\x01\x00\x00", `T{"segments":2,"blocks":1}`},
-		{"wrong number of streams", header, "S\x00\x01\x01\x00\x00", trailer},
-		{"wrong number of records", header, "S\x00\x01\x01\x00\x01\x05", `T{"segments":1,"blocks":1}`},
-		{"says that segments were dropped", header, "S\x00\x01\x01\x00\x00", `T{"segments":1,"blocks":1,"forgotten":{"segments":1}}`},
+	const header, prelude = `{"format":1}`, "S\x00\x01\x01\x00" // then the number of records
+	ends := strings.Repeat("\x05", 10)
+	counted := func(records int) string { return fmt.Sprintf(`T{"segments":1,"blocks":1,"records":%d}`, records) }
+	for _, c := range []struct {
+		name                   string
+		number                 int
+		header, block, trailer string
+	}{
+		{"header is no JSON", 1, `{"format":`, prelude + "\x00", counted(0)},
+		{"another format", 1, `{"format":2}`, prelude + "\x00", counted(0)},
+		{"another segment", 2, header, prelude + "\x00", `T{"segments":2,"blocks":1}`},
+		{"a type nobody knows", 1, header, "Zabc", `T{"segments":1}`},
+		{"a second header", 1, header, "Hs\x01{}", `T{"segments":1}`},
+		{"a base in a segment", 1, header, "B\x02{}", `T{"segments":1}`},
+		{"stream without anything", 1, header, "S", counted(0)},
+		{"more records than there are", 1, header, prelude + "\x0b" + ends, counted(11)},
+		{"more records than bytes", 1, header, prelude + "\x7f" + ends, counted(127)},
+		{"fewer records than there are", 1, header, prelude + "\x09" + ends, counted(9)},
+		{"a record of no kind", 1, header, prelude + "\x01\x0f", counted(1)},
+		{"a bit that no field has", 1, header, prelude + "\x01\x85\x80\x80\x80\x80\x01", counted(1)},
+		{"a name that was not given", 1, header, prelude + "\x01\x04\x02\x02", counted(1)},
+		{"a name over its bound", 1, header, prelude + "\x01\x04\x00\x50" + strings.Repeat("x", 80) + "\x01", counted(1)},
+		{"a session beyond 32 bits", 1, header, "S\x00\xff\xff\xff\xff\xff\x01\x01\x00\x00", counted(0)},
+		{"an event that is not there", 1, header, prelude + "\x01\x07", counted(1)},
+		{"trailer is no JSON", 1, header, prelude + "\x00", "T{"},
+		{"trailer of another segment", 1, header, prelude + "\x00", `T{"segments":2,"blocks":1}`},
+		{"wrong number of streams", 1, header, prelude + "\x00", `T{"segments":1}`},
+		{"wrong number of records", 1, header, prelude + "\x01\x05", counted(0)},
+		{"says that segments were dropped", 1, header, prelude + "\x00", `T{"segments":1,"blocks":1,"forgotten":{"segments":1}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var blocks [][]byte
-			for _, b := range []string{c.block, c.trailer} {
-				if b != "" {
-					blocks = append(blocks, []byte(b))
-				}
-			}
-			data := forge(1, c.header, blocks...)
+			data := forge(roleSegment, c.number, c.header, []byte(c.block), []byte(c.trailer))
 			mustBeCorrupt(t, c.name, fstest.MapFS{"history.000001": {Data: data}}, "history.000001", int64(len(data)))
 		})
 	}
-	data := forge(1, header, []byte("S\x00\x01\x01\x00\x01\x05"), []byte(`T{"segments":1,"blocks":1,"records":1}`))
+	data := forge(roleSegment, 1, header, []byte(prelude+"\x01\x05"), []byte(counted(1)))
 	if blocks, n, err := drain(fstest.MapFS{"history.000001": {Data: data}}); err != nil || len(blocks) != 1 || n != 1 {
 		t.Errorf("the sound one: %d streams, %d records, %v", len(blocks), n, err)
 	}
+}
+
+// TestOtherKeptStreamsAreNoticed: history.kept is intact in itself, and is not the one
+// that the base speaks of.
+func TestOtherKeptStreamsAreNoticed(t *testing.T) {
+	all := rotated(t)
+	_, blocks := blocksOf(t, all, keptName, 0)
+	s, err := openSource(all, "d", keptName, 0)
+	if err != nil || len(blocks) < 2 {
+		t.Fatal(len(blocks), err)
+	}
+	var bare [][]byte // type and payload
+	for _, b := range blocks {
+		bare = append(bare, slices.Concat(b[:1], b[5:len(b)-4]))
+	}
+	if same := forge(roleKept, 0, string(s.header), bare...); !slices.Equal(same, all[keptName].Data) {
+		t.Fatal("not forged as it was written")
+	}
+	bare[0], bare[1] = bare[1], bare[0]
+	data := forge(roleKept, 0, string(s.header), bare...)
+	mustBeCorrupt(t, "swapped", with(all, keptName, data), keptName, int64(len(data)))
+	data = forge(roleKept, 0, string(s.header), bare[1:]...)
+	mustBeCorrupt(t, "one less", with(all, keptName, data), keptName, int64(len(data)))
+	mustBeCorrupt(t, "without a base", fstest.MapFS{keptName: all[keptName],
+		"history.000001": {Data: forge(roleSegment, 1, string(s.header), []byte(`T{"segments":1}`))}}, keptName, int64(len(all[keptName].Data)))
 }
 
 // TestAClaimedLengthCostsNothing: the memory for a block is what the file has, not what
 // it says it has.
 func TestAClaimedLengthCostsNothing(t *testing.T) {
 	for _, length := range []string{"\xff\xff\xff\xff", "\xff\xff\xff\x03"} {
-		data := append(forge(1, `{"format":1}`), "S"+length...)
+		data := append(forge(roleSegment, 1, `{"format":1}`), "S"+length...)
 		fsys := fstest.MapFS{"history.000001": {Data: data}}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

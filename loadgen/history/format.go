@@ -109,7 +109,7 @@ type Forgotten struct {
 type baseFacts struct {
 	Forgotten
 	Chain     uint32 `json:"chain"` // at the end of the newest dropped segment
-	KeptBytes int64  `json:"kept_bytes"`
+	HasKept   bool   `json:"has_kept"`
 	KeptChain uint32 `json:"kept_chain"`
 }
 

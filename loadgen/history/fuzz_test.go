@@ -19,7 +19,7 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add(tiny, []byte(nil), []byte(nil))
 	f.Add(tiny[:200], tiny, tiny)
-	f.Add(forge(1, `{"format":1}`, []byte("S\x00\x01\x01\x00\x01\x05"), []byte(`T{"segments":1,"blocks":1,"records":1}`)), []byte(nil), []byte(nil))
+	f.Add(forge(roleSegment, 1, `{"format":1}`, []byte("S\x00\x01\x01\x00\x01\x05"), []byte(`T{"segments":1,"blocks":1,"records":1}`)), []byte(nil), []byte(nil))
 	f.Fuzz(func(t *testing.T, one, two, base []byte) {
 		fsys := fstest.MapFS{"history.000001": {Data: one}}
 		if len(two) > 0 {

@@ -87,13 +87,10 @@ func (r *Reader) begin() error {
 	if err := r.nextSegment(r.base.Chain); err != nil {
 		return err
 	}
-	if !hasKept && r.base.KeptBytes == 0 {
+	if !hasKept && !r.base.HasKept {
 		return nil
 	}
 	r.kept, err = r.source(keptName, roleKept, 0, 0)
-	if err == nil && r.kept.size != r.base.KeptBytes {
-		err = r.kept.corrupt(min(r.kept.size, r.base.KeptBytes), fmt.Sprintf("%d bytes, there should be %d", r.kept.size, r.base.KeptBytes))
-	}
 	return err
 }
 
@@ -123,10 +120,10 @@ func (r *Reader) list() (base, kept bool, err error) {
 	return base, kept, nil
 }
 
-// order says that segment want is not there, or that an earlier one is there still.
+// order says that segment want is not there, or that a dropped one is there still.
 func (r *Reader) order(want int) error {
 	e := &CorruptError{File: filepath.Join(r.dir, segmentName(want)), What: "the segment is missing"}
-	if len(r.rest) > 0 && r.rest[0] < want {
+	if len(r.rest) > 0 && r.rest[0] <= r.base.Segments {
 		e.File, e.What = filepath.Join(r.dir, segmentName(r.rest[0])), "the segment was dropped, according to "+baseName
 	}
 	return e
@@ -275,7 +272,7 @@ func (r *Reader) next() (Block, error) {
 		case err != io.EOF:
 			return b, err
 		case r.keptBlocks != r.base.Kept || r.kept.chain != r.base.KeptChain:
-			return Block{}, r.kept.corrupt(r.kept.off, fmt.Sprintf("%d streams, there should be %d", r.keptBlocks, r.base.Kept))
+			return Block{}, r.kept.corrupt(r.kept.off, fmt.Sprintf("%d streams, %s wants %d and what it saw of them", r.keptBlocks, baseName, r.base.Kept))
 		}
 		r.kept.close()
 		r.kept = nil

@@ -60,9 +60,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	if dropped == 0 || open[0].Dropped() != 0 {
 		t.Errorf("%d dropped in all, %d of the first stream", dropped, open[0].Dropped())
 	}
-	for _, r := range open {
+	last := open[len(open)-1]
+	for _, r := range open[:len(open)-1] {
 		r.Discard()
 	}
+	had := last.Records()
+	if last.Record(&records[0]); last.Records() != had {
+		t.Error("a hole in the middle: recorded again once there was memory")
+	}
+	last.Discard()
 	if n := p.used.Load(); n != 0 {
 		t.Errorf("%d bytes are still charged", n)
 	}

@@ -74,7 +74,7 @@ func (w *Writer) forget() error {
 		if err := w.kept.flush(); err != nil {
 			return err
 		}
-		w.base.KeptBytes, w.base.KeptChain = w.kept.size, w.kept.chain
+		w.base.HasKept, w.base.KeptChain = true, w.kept.chain
 	}
 	if err := w.writeBase(snapshot); err != nil {
 		return err
