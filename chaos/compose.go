@@ -21,6 +21,7 @@ func (p *Plan) Stream(n uint32) []Planned {
 	}
 	faults := p.choose(n)
 	p.separate(n, faults)
+	p.lead(n, faults)
 	if !p.cfg.IDs && len(faults) > 1 {
 		// Without ids nothing follows a cut.
 		i := draw(p.cfg.Seed, drawOnly, uint64(n)) % uint64(len(faults))

@@ -14,6 +14,7 @@ const (
 	drawAnchor                    // which cut a resume place follows
 	drawOrder                     // which of two at the same position
 	drawOnly                      // which fault a stream keeps that can have only one
+	drawLead                      // which fault comes first to make a resume possible
 )
 
 // draw returns 64 bits for a purpose and the things it is about.

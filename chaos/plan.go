@@ -96,6 +96,7 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 	if asked && len(p.items) == 0 {
 		return nil, fmt.Errorf("fault plan: no fault of the mix is possible: %s", p.skipped[0])
 	}
+	p.leaveOut()
 	if err := p.checkOnce(); err != nil {
 		return nil, fmt.Errorf("fault plan: %w", err)
 	}

@@ -50,7 +50,7 @@ func TestAPlanIsAFunctionOfItsConfiguration(t *testing.T) {
 			t.Fatalf("stream %d differs", n)
 		}
 	}
-	const pinned = "155266efc4ae46b71557a7da35e9bfa8c92e418563960e6fd743abfd6ff70b54"
+	const pinned = "fbfb8fe16ee06e32ab369f0243fbb1c912be2dacacac59ae26ac736ee53cc909"
 	if a.Hash() != pinned {
 		t.Errorf("the plan of seed 7 is now %s: recorded runs can no longer be repeated by their seed", a.Hash())
 	}
@@ -95,14 +95,19 @@ func TestSharesOfTwoFaultsAreIndependent(t *testing.T) {
 }
 
 func TestPlacesAreDrawnEvenly(t *testing.T) {
-	total := mustPlan(t, full(5, Fault{Kind: RST, PerStream: 1})).Total()
+	cfg := full(5, Fault{Kind: RST, PerStream: 1})
+	cfg.Streams = 600
+	total := mustPlan(t, cfg).Total()
 	for _, place := range AllPlaces() {
-		got := total.ByPlace(place)
-		if place == BetweenEvents {
-			got -= total.Opening
+		if got := total.ByPlace(place); !places[place].resumed && got != 100 || places[place].resumed && got != 0 {
+			t.Errorf("%s: %d of 600 faults at the six places that need no cut before them", place, got)
 		}
-		if got != 20 {
-			t.Errorf("%s: %d of 200 faults at ten places", place, got)
+	}
+	cfg.Mix[0].PerStream = 3
+	total = mustPlan(t, cfg).Total()
+	for _, place := range AllPlaces() {
+		if got := total.ByPlace(place); got < 130 || got > 240 {
+			t.Errorf("%s: %d of 1800 faults at ten places", place, got)
 		}
 	}
 	smoke := mustPlan(t, full(7)).Total()
@@ -110,7 +115,7 @@ func TestPlacesAreDrawnEvenly(t *testing.T) {
 		t.Errorf("chunk-end: %d of 100", n)
 	}
 	for _, place := range AllPlaces() {
-		if n := smoke.ByPlace(place); n < 30 {
+		if n := smoke.ByPlace(place); n < 20 {
 			t.Errorf("smoke: only %d at %s", n, place)
 		}
 	}
@@ -210,6 +215,45 @@ func cannotHappen(faults []Planned, messages int) string {
 		}
 	}
 	return ""
+}
+
+// Nobody who asks for half a cut per stream gets more than that, whatever the places.
+func TestNumbersAreExactWhereverAnyPlaceCanComeFirst(t *testing.T) {
+	resumes := []Place{ResumeBeforeHeaders, ResumeBeforeFirstEvent, MidReplay, AtLive}
+	cases := []struct {
+		name  string
+		mix   []Fault
+		total int
+	}{
+		{"every place, half a cut", []Fault{{Kind: RST, PerStream: 0.5}}, 2500},
+		{"every place, one and a half", []Fault{{Kind: RST, PerStream: 1.5}}, 7500},
+		{"two items that may meet", []Fault{{Kind: RST, PerStream: 0.5}, {Kind: FIN, PerStream: 0.5}}, 5000},
+		{"resume places and one that comes first", []Fault{{Kind: RST, At: append([]Place{MidEvent}, resumes...), PerStream: 1}}, 5000},
+		{"the same, twice", []Fault{{Kind: RST, At: append([]Place{MidEvent}, resumes...), PerStream: 2}}, 10000},
+		{"a late place, twice", []Fault{{Kind: RST, At: []Place{MidResponse, ResumeBeforeHeaders}, PerStream: 2}}, 10000},
+		{"smoke", full(1).Mix, 12500},
+	}
+	for _, c := range cases {
+		cfg := full(11, c.mix...)
+		cfg.Streams = 5000
+		p := mustPlan(t, cfg)
+		if total := p.Total(); total.Faults != c.total || total.Opening != 0 {
+			t.Errorf("%s: %d faults, %d of them added; want %d", c.name, total.Faults, total.Opening, c.total)
+		}
+		for n := range cfg.Streams {
+			if why := cannotHappen(p.Stream(uint32(n+1)), cfg.Messages); why != "" {
+				t.Fatalf("%s, stream %d: %s in %+v", c.name, n+1, why, p.Stream(uint32(n+1)))
+			}
+		}
+	}
+	p := mustPlan(t, full(11, Fault{Kind: RST, PerStream: 0.5}))
+	var left []Place
+	for _, s := range p.Skipped() {
+		left = append(left, s.Place)
+	}
+	if !slices.Equal(left, resumes) {
+		t.Errorf("left out without a word: %v", left)
+	}
 }
 
 func TestAnOpeningCutIsAddedOnlyWhereItIsNeeded(t *testing.T) {
