@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"net"
 	"os"
 	"syscall"
 
@@ -235,10 +236,13 @@ func (r *relay) idle() error {
 			}
 		}
 		r.p.putBuffer(buf)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, net.ErrClosed):
+			_, err = r.link.Read(make([]byte, 1)) // which says whether it was a cut
+			return err
+		case err != nil:
 			return err
 		}
 	}

@@ -1,0 +1,242 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gapless-dev/gapless/chaos"
+)
+
+// call sends a tools/call on a raw connection.
+func raw(t *testing.T, addr string) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.(*net.TCPConn)
+}
+
+const callRequest = "POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+
+// A client that reads only after its link was reset has all that was delivered before
+// the position and not a byte behind it: that is what exact means.
+func TestAnExactResetLosesNothing(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the send queue can be seen on Linux only")
+	}
+	up := upstream(t, http.HandlerFunc(streaming))
+	direct, err := post(t, http.DefaultClient, up)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(20) {
+		s := serve(t, up, Config{Plan: plan(t, seed, chaos.Fault{Kind: chaos.RST, At: []chaos.Place{chaos.BetweenEvents, chaos.MidEvent}, PerStream: 1})})
+		c := raw(t, s.addr)
+		if _, err := io.WriteString(c, callRequest); err != nil {
+			t.Fatal(err)
+		}
+		a := <-s.ended // the reset has been sent
+		in := a.Injection
+		if in == nil || in.Approximate {
+			t.Fatalf("seed %d: %+v", seed, a)
+		}
+		head, err := io.ReadAll(c)
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatalf("seed %d: the client got %v", seed, err)
+		}
+		_, body, _ := strings.Cut(string(head), "\r\n\r\n")
+		got, parts := dechunk(t, body), strings.SplitAfter(direct, "\n\n")
+		want := strings.Join(parts[:in.Event], "")
+		if in.Place == chaos.MidEvent {
+			want = strings.Join(parts[:in.Event-1], "") + parts[in.Event-1][:in.Offset]
+		}
+		if got != want || int64(len(head)) != a.ToClient {
+			t.Errorf("seed %d: %+v, but %d of %d bytes: %q", seed, in, len(head), a.ToClient, got)
+		}
+	}
+}
+
+// dechunk returns the payload of a chunked body that may end anywhere.
+func dechunk(t *testing.T, s string) (payload string) {
+	t.Helper()
+	for s != "" {
+		line, rest, _ := strings.Cut(s, "\r\n")
+		var n int
+		if _, err := fmt.Sscanf(line, "%x", &n); err != nil {
+			t.Fatalf("chunk size %q: %v", line, err)
+		}
+		payload += rest[:min(n, len(rest))]
+		s = strings.TrimPrefix(rest[min(n, len(rest)):], "\r\n")
+	}
+	return payload
+}
+
+// A client that does not read makes the send queue fill: the reset then takes away what
+// counts as delivered, and the injection says so.
+func TestAResetBeforeAFullQueueIsApproximate(t *testing.T) {
+	big := "id: a-1\ndata: {\"method\":\"" + strings.Repeat("x", 50<<10) + "\"}\n\n"
+	up := upstream(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 1000 {
+			if _, err := io.WriteString(w, big); err != nil {
+				return
+			}
+		}
+	}))
+	victim := func(after int) func(uint64, net.Addr) *chaos.Victim {
+		p, err := chaos.NewPlan(chaos.PlanConfig{Seed: 1, Streams: 100, Messages: after, IDs: true,
+			Mix: []chaos.Fault{{Kind: chaos.RST, At: []chaos.Place{chaos.BetweenEvents}, PerStream: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := uint32(1); ; n++ {
+			if p.Stream(n)[0].After > after/2 {
+				return func(uint64, net.Addr) *chaos.Victim { return p.Victim(n) }
+			}
+		}
+	}
+	// 60 events of 50 KiB do not fit into the buffers of the client's end, but into both.
+	s := serve(t, up, Config{VictimOf: victim(60), Settle: 20 * time.Millisecond})
+	c := raw(t, s.addr)
+	_ = c.SetReadBuffer(4 << 10)
+	if _, err := io.WriteString(c, callRequest); err != nil {
+		t.Fatal(err)
+	}
+	a := <-s.ended
+	if a.Injection == nil || a.Injection.Approximate != true || s.Snapshot().Approximate != 1 {
+		t.Fatalf("%+v", a)
+	}
+	if got, err := io.Copy(io.Discard, c); got >= a.ToClient || !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("got %d of %d bytes, %v", got, a.ToClient, err)
+	}
+}
+
+// Whoever knows what a link carries says so, and is told of the cut before the client
+// can see it.
+func TestExpectedExchanges(t *testing.T) {
+	up := upstream(t, http.HandlerFunc(streaming))
+	none := func(uint64, net.Addr) *chaos.Victim { t.Error("asked for a victim"); return nil }
+	s := serve(t, up, Config{VictimOf: none})
+	p := plan(t, 5, chaos.Fault{Kind: chaos.FIN, At: []chaos.Place{chaos.BeforeResponse}, PerStream: 1})
+	victim := p.Victim(1)
+	for attempt := range 3 {
+		told := make(chan chaos.Injection, 1)
+		c := raw(t, s.addr)
+		ok := s.Expect(c.LocalAddr(), chaos.Exchange{
+			Attempt: attempt, Resume: attempt > 0, Delivered: 5 * attempt, Expected: 5, Victim: victim,
+			OnInjection: func(in *chaos.Injection) { told <- *in },
+		})
+		request := callRequest
+		if attempt > 0 {
+			request = "GET /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\nLast-Event-ID: a-5\r\n\r\n"
+		}
+		if _, err := io.WriteString(c, request); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		got, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if attempt > 0 { // nothing is left of the plan
+			if !strings.Contains(string(got), response) || len(told) != 0 {
+				t.Errorf("attempt %d: %q, told %d", attempt, got, len(told))
+			}
+			continue
+		}
+		select {
+		case in := <-told:
+			if in.Place != chaos.BeforeResponse || in.Attempt != attempt {
+				t.Errorf("%+v", in)
+			}
+		default:
+			t.Error("the client saw the end before it was told")
+		}
+		if strings.Contains(string(got), `"result"`) || !strings.Contains(string(got), message(5)) {
+			t.Errorf("%q", got)
+		}
+	}
+	if s.Expect(&net.UnixAddr{}, chaos.Exchange{}) {
+		t.Error("a nameless address was accepted")
+	}
+}
+
+// One seed cuts the same links at the same places.
+func TestASeedCutsTheSamePlacesAgain(t *testing.T) {
+	up := upstream(t, http.HandlerFunc(streaming))
+	run := func(seed uint64) (all []string) {
+		s := serve(t, up, Config{Plan: plan(t, seed, chaos.Fault{Kind: chaos.RST, PerStream: 1}, chaos.Fault{Kind: chaos.ChunkEnd, PerStream: 0.5})})
+		for range 30 {
+			tr := &http.Transport{}
+			got, _ := post(t, &http.Client{Transport: tr}, s.addr)
+			tr.CloseIdleConnections()
+			a := <-s.ended
+			all = append(all, fmt.Sprintf("%d %v %d bytes", a.Ordinal, a.Injection, len(got)))
+			if in := a.Injection; in != nil {
+				in.Client = ""
+				all[len(all)-1] = fmt.Sprintf("%d %+v %d bytes", a.Ordinal, *in, len(got))
+			}
+		}
+		if s.Snapshot().Injected() < 15 {
+			t.Errorf("only %d cuts", s.Snapshot().Injected())
+		}
+		return all
+	}
+	first, again, other := run(7), run(7), run(8)
+	if strings.Join(first, "\n") != strings.Join(again, "\n") {
+		t.Errorf("seed 7 gave\n%s\nand then\n%s", strings.Join(first, "\n"), strings.Join(again, "\n"))
+	}
+	if strings.Join(first, "\n") == strings.Join(other, "\n") {
+		t.Error("two seeds gave the same cuts")
+	}
+}
+
+// Links without an event stream take no number of the plan.
+func TestOnlyStreamsAreNumbered(t *testing.T) {
+	up := upstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Plain") != "" {
+			_, _ = io.WriteString(w, "plain")
+			return
+		}
+		streaming(w, r)
+	}))
+	s := serve(t, up, Config{Plan: plan(t, 3, chaos.Fault{Kind: chaos.FIN, At: []chaos.Place{chaos.AfterResponse}, PerStream: 1})})
+	want := uint64(0)
+	for i, kind := range []string{"plain", "stream", "init", "plain", "get", "stream"} {
+		request := callRequest
+		switch kind {
+		case "plain":
+			request = strings.Replace(request, "Host", "X-Plain: 1\r\nHost", 1)
+		case "init":
+			request = strings.Replace(request, "2\r\n\r\n{}", "23\r\n\r\n{\"method\":\"initialize\"}", 1)
+		case "get":
+			request = "GET / HTTP/1.1\r\n\r\n"
+		case "stream":
+			want++
+		}
+		c := raw(t, s.addr)
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		c.Close()
+		a := <-s.ended
+		if kind == "stream" && (a.Ordinal != want || a.Injection == nil) || kind != "stream" && (a.Ordinal != 0 || a.Injection != nil) {
+			t.Errorf("link %d, %s: %+v", i, kind, a)
+		}
+	}
+}
