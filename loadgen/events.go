@@ -56,8 +56,18 @@ func (s *stream) event(ctx context.Context, message bool, at time.Duration) {
 	case len(s.ev.Data) == 0:
 		e.Class = history.ClassEmpty
 	default:
-		s.scan(e)
+		s.scan(e, s.ev.Data)
+		if s.sess.batches && e.Illegal == history.IllegalBatch {
+			s.elements(ctx, at)
+			return
+		}
 	}
+	s.tell(ctx, at)
+}
+
+// tell reports the event as it was scanned and does what it asks for.
+func (s *stream) tell(ctx context.Context, at time.Duration) {
+	e := &s.rec.Event
 	if !s.drops(e.Class) {
 		s.report(history.KindEvent, at)
 	}
@@ -66,18 +76,41 @@ func (s *stream) event(ctx context.Context, message bool, at time.Duration) {
 	*e = history.Event{}
 }
 
+// elements takes the messages of a batch one by one. The first of them stands for the
+// event id: an id names one event.
+func (s *stream) elements(ctx context.Context, at time.Duration) {
+	e := &s.rec.Event
+	next := history.Event{HasID: e.HasID, IDHash: e.IDHash, Cursor: e.Cursor}
+	none := true
+	for data := range wire.Elements(s.ev.Data) {
+		none = false
+		*e, next = next, history.Event{Cursor: next.Cursor}
+		e.Bytes = uint32(len(data))
+		s.scan(e, data)
+		s.tell(ctx, at)
+	}
+	if none { // JSON-RPC 2.0 §6: an empty array is no batch
+		e.Illegal = history.IllegalRPC
+		s.tell(ctx, at)
+	}
+}
+
 // scan fills in what the message says.
-func (s *stream) scan(e *history.Event) {
+func (s *stream) scan(e *history.Event, data []byte) {
 	m := &s.msg
-	wire.Scan(s.ev.Data, m)
+	wire.Scan(data, m)
 	e.Illegal |= history.Illegal(m.Illegal)
-	e.Hash = wire.Hash(s.ev.Data, m)
+	e.Hash = wire.Hash(data, m)
 	switch m.Kind {
 	case wire.KindRequest:
 		e.Class = history.ClassRequest
 	case wire.KindNotification:
 		e.Class = history.ClassNotification
 	case wire.KindResult, wire.KindError:
+		if s.pinged && s.isPing(m.ID) {
+			e.Class, e.Owner = history.ClassOther, history.OwnerSelf
+			return
+		}
 		e.Class = history.ClassResponse
 		if m.Kind == wire.KindError {
 			e.Class = history.ClassError
@@ -101,6 +134,11 @@ func (s *stream) scan(e *history.Event) {
 	if m.HasTotal {
 		e.Total = whole(m.Total)
 	}
+}
+
+// isPing reports whether this is the id of the ping that came along with the call.
+func (s *stream) isPing(id []byte) bool {
+	return len(id) == len(s.id)+3 && string(id[:2]) == `"p` && string(id[2:len(id)-1]) == s.id && id[len(id)-1] == '"'
 }
 
 // whole returns a value that counts, 0 for one that does not.

@@ -28,6 +28,7 @@ type session struct {
 	target   Target
 	fields   []wire.Field // of every later request
 	hasID    bool
+	batches  bool // the revision has batches
 	answers  answered
 	requests atomic.Uint64 // JSON-RPC ids given out: 1, 2, 3 … in every session
 	gone     atomic.Bool   // the target answered 404: it knows the session no more
@@ -123,6 +124,7 @@ func (s *session) initialized(l *link, resp *wire.Response) error {
 		return &HandshakeError{resp.Status, "the answer to initialize has no protocolVersion"}
 	}
 	s.target = Target{m.Result.ServerInfo.Name, m.Result.ServerInfo.Version, m.Result.ProtocolVersion}
+	s.batches = s.target.Revision == "2025-03-26"
 	s.later(id)
 	return nil
 }

@@ -27,6 +27,7 @@ type stream struct {
 	dropped bool
 
 	seated      bool // holds the session's seat for GET streams
+	pinged      bool // the call is sent in one batch with a ping
 	called      bool // the call of a GET stream was made
 	refusedCall bool // it was answered with an error
 	cancelAt    int  // cancel after so many messages; 0 never
@@ -165,7 +166,11 @@ func (s *stream) post(ctx context.Context) history.Outcome {
 
 // request builds the body and the fields of the call.
 func (s *stream) request() {
-	b := append(s.body[:0], `{"jsonrpc":"2.0","id":`...)
+	b := s.body[:0]
+	if s.pinged = s.r.c.Batches && s.sess.batches && !s.hears(); s.pinged {
+		b = append(b, '[')
+	}
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = append(b, s.id...)
 	b = append(b, `,"method":"tools/call","params":{"_meta":{"progressToken":"`...)
 	b = append(b, s.token...)
@@ -177,7 +182,13 @@ func (s *stream) request() {
 	} else {
 		b = append(b, "{}"...)
 	}
-	s.body = append(b, "}}"...)
+	b = append(b, "}}"...)
+	if s.pinged {
+		b = append(b, `,{"jsonrpc":"2.0","id":"p`...)
+		b = append(b, s.id...)
+		b = append(b, `","method":"ping"}]`...)
+	}
+	s.body = b
 	s.fields = append(s.fields[:0], wire.Field{Name: "Content-Type", Value: "application/json"},
 		wire.Field{Name: "Accept", Value: "application/json, text/event-stream"})
 	s.fields = append(s.fields, s.sess.fields...)

@@ -103,6 +103,7 @@ type target struct {
 	call    func(v *visit)        // tools/call
 	resume  func(v *visit, n int) // the n-th GET, from 1
 	special func(v *visit) bool   // sees every other request first
+	raw     func(v *visit) bool   // sees every POST, before it is taken apart; nil for nothing
 	hurt    func(c net.Conn) Link // what stands between, nil for nothing
 	wg      sync.WaitGroup
 
@@ -164,6 +165,9 @@ func (g *target) answer(v *visit) {
 		}
 	}
 	if v.method == "POST" {
+		if g.raw != nil && g.raw(v) {
+			return
+		}
 		if err := json.Unmarshal(v.body, &m); err != nil {
 			g.t.Errorf("body %q: %v", v.body, err)
 		}
