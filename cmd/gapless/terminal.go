@@ -65,7 +65,13 @@ func (l progressLine) clear() {
 // left out.
 func repeatCommand(cmd *cobra.Command, p profiles.Profile, seed uint64) string {
 	line := "gapless run"
-	if p.Name != "" {
+	from, _ := cmd.Flags().GetString("from")
+	if from != "" {
+		line += " --from " + quote(from)
+		if stream, _ := cmd.Flags().GetUint32("stream"); stream != 0 {
+			line += fmt.Sprintf(" --stream %d", stream)
+		}
+	} else if p.Name != "" {
 		line += " " + quote(p.Name)
 	}
 	for _, o := range overrides() {
@@ -87,6 +93,9 @@ func repeatCommand(cmd *cobra.Command, p profiles.Profile, seed uint64) string {
 		if cmd.Flags().Changed(name) {
 			line += " --" + name
 		}
+	}
+	if from != "" {
+		return line
 	}
 	return fmt.Sprintf("%s --seed %d", line, seed)
 }

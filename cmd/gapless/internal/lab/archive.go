@@ -26,6 +26,11 @@ type archive struct {
 	writer *history.Writer
 }
 
+// extra is what a saved run needs beside its profile's text.
+type extra struct {
+	ProfileName string `json:"profile_name"`
+}
+
 // save begins the archive of the run; without a directory there is none.
 func (x *experiment) save(t trial, _ *judge.Judge) (*archive, error) {
 	if x.c.Save == "" {
@@ -40,6 +45,9 @@ func (x *experiment) save(t trial, _ *judge.Judge) (*archive, error) {
 		return nil, err
 	}
 	if header.Setup, err = json.Marshal(t.setup); err != nil {
+		return nil, err
+	}
+	if header.Extra, err = json.Marshal(extra{ProfileName: x.c.Profile.Name}); err != nil {
 		return nil, err
 	}
 	w, err := history.Create(x.c.Save, header, history.Options{MaxBytes: int64(x.c.Profile.History.Bytes)})
@@ -248,8 +256,10 @@ func Load(dir string) (*Recorded, error) {
 	if rec.Profile, err = profiles.Parse(filepath.Join(dir, "profile"), []byte(h.Profile)); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(h.Offer, &rec.Offer); err != nil {
+	var more extra
+	if err := errors.Join(json.Unmarshal(h.Offer, &rec.Offer), json.Unmarshal(h.Extra, &more)); err != nil {
 		return nil, fmt.Errorf("%s: header of the history: %w", dir, err)
 	}
+	rec.Profile.Name = more.ProfileName
 	return rec, nil
 }

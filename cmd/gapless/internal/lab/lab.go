@@ -170,6 +170,9 @@ func (x *experiment) prepare(c *control) (trial, error) {
 		Expected: int64(max(firstCall(p).Expect.Messages, 0)), Ledger: x.ledger != nil,
 		Streams: plans.Streams(), Faults: plans.Planned(), Named: named(p), Reach: reach(p),
 	}.With(facts)
+	if x.c.Only != 0 {
+		setup.Named = nil // they were named for the whole load
+	}
 	if err := setup.Validate(); err != nil {
 		return trial{}, err
 	}
