@@ -20,6 +20,9 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/report"
 )
 
+// proxyMessages is how many messages a call is taken to send unless a flag says.
+const proxyMessages = 10
+
 // plannedLinks is how many streams a proxy's plan is drawn for: more than one will ever
 // carry.
 const plannedLinks = 1 << 24
@@ -56,7 +59,7 @@ passed.`,
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8932", "listen on `HOST:PORT` or unix:PATH; port 0 picks one")
 	flags.StringVar(&f.host, "host", "", "replace the header Host by `NAME`; empty: leave it")
 	flags.StringArrayVar(&f.faults, "fault", nil, "`KIND[@PLACE[,PLACE]][:N]`: N per stream; repeatable (gapless help faults)")
-	flags.IntVar(&f.messages, "messages", 10, "cut among the first `N` messages of a call")
+	flags.IntVar(&f.messages, "messages", proxyMessages, "cut among the first `N` messages of a call")
 	flags.Uint64Var(&f.seed, "seed", 0, "key of all draws (default: a new one, printed)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
 	return cmd
@@ -207,6 +210,12 @@ func printProxy(w io.Writer, s proxy.Snapshot, f *proxyFlags) error {
 		fmt.Fprintf(&b, "  %6d  %s@%s\n", c.Count, c.Kind, c.Place)
 	}
 	line := "gapless proxy --upstream " + quote(f.upstream)
+	if f.host != "" {
+		line += " --host " + quote(f.host)
+	}
+	if f.messages != proxyMessages {
+		line += fmt.Sprintf(" --messages %d", f.messages)
+	}
 	for _, fault := range f.faults {
 		line += " --fault " + quote(fault)
 	}
