@@ -55,9 +55,13 @@ func (x *experiment) control(ctx context.Context) (*control, error) {
 	if n == 0 {
 		return c, nil
 	}
+	load, err := loadgen.NewPlan(loadConfig(x.c.Profile, x.c.Seed))
+	if err != nil {
+		return nil, err
+	}
 	plan, err := loadgen.NewPlan(loadgen.PlanConfig{
 		Seed: x.c.Seed, Streams: n, Sessions: x.c.Profile.Load.SessionCount(),
-		Kind: history.StreamControl, First: uint32(x.c.Profile.Load.Arrivals() + 1),
+		Kind: history.StreamControl, First: uint32(load.Total() + 1),
 	})
 	if err != nil {
 		return nil, err
@@ -128,6 +132,7 @@ func (x *experiment) generator(plan loadgen.Plan) (loadgen.Config, error) {
 		},
 		Idle: p.Resume.Idle.Std(), Deadline: call.Deadline.Std(), Drain: p.Load.Drain.Std(),
 		Seed: x.c.Seed, Name: x.c.Name, Secret: x.c.Secret, Start: x.began,
+		Batches: p.Target.Protocol == "2025-03-26",
 	}
 	if p.Resume.Jitter == 0 {
 		cfg.Resume.Jitter = -1 // none; its own 0 would mean the default

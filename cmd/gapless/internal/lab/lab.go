@@ -229,7 +229,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	}
 	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, a, x.c.Record)
 	cfg.Expected, cfg.Observer, cfg.Live = t.offer.Messages, court, new(loadgen.Live)
-	cfg.Halt = x.c.Halt
+	cfg.Halt, cfg.Cancel = x.c.Halt, x.c.Profile.Load.Cancel.Fraction()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if x.c.FailFast {
@@ -246,7 +246,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 		x.notes = append(x.notes, court.failed.Error())
 	}
 	tail := judge.Tail{
-		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen,
+		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen, DroppedArrivals: load.DroppedArrivals,
 		StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(),
 	}
 	return tail, load, errors.Join(unreachable(err), watching, broken)

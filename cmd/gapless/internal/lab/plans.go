@@ -55,17 +55,7 @@ func Assume(p profiles.Profile) Offer {
 // NewPlans draws the plans. If only is not 0, just that stream of the load runs; what
 // happens to it is what would happen among the others.
 func NewPlans(p profiles.Profile, seed uint64, o Offer, only uint32) (Plans, error) {
-	cfg := loadgen.PlanConfig{
-		Seed: seed, Sessions: p.Load.SessionCount(), GetStreams: p.Load.GetStreams, Kind: history.StreamLoad,
-	}
-	if l := p.Load; l.Rate == 0 && len(l.Stages) == 0 {
-		cfg.Streams, cfg.Calls, cfg.Ramp = l.Streams, l.Calls, l.Ramp.Std()
-	} else {
-		cfg.Rate, cfg.Duration, cfg.MaxOpen = l.Rate.PerSecond(), l.Duration.Std(), l.MaxOpen
-		for _, s := range l.Stages {
-			cfg.Stages = append(cfg.Stages, loadgen.Stage{For: s.For.Std(), Rate: s.Rate.PerSecond()})
-		}
-	}
+	cfg := loadConfig(p, seed)
 	all, err := loadgen.NewPlan(cfg)
 	if err != nil {
 		return Plans{}, err
@@ -115,6 +105,22 @@ func mix(items []profiles.Fault) ([]chaos.Fault, error) {
 	return all, nil
 }
 
+// loadConfig is the plan of the load alone, without canary and control calls.
+func loadConfig(p profiles.Profile, seed uint64) loadgen.PlanConfig {
+	cfg := loadgen.PlanConfig{
+		Seed: seed, Sessions: p.Load.SessionCount(), GetStreams: p.Load.GetStreams, Kind: history.StreamLoad,
+	}
+	if l := p.Load; l.Rate == 0 && len(l.Stages) == 0 {
+		cfg.Streams, cfg.Calls, cfg.Ramp = l.Streams, l.Calls, l.Ramp.Std()
+	} else {
+		cfg.Rate, cfg.Duration, cfg.MaxOpen = l.Rate.PerSecond(), l.Duration.Std(), l.MaxOpen
+		for _, s := range l.Stages {
+			cfg.Stages = append(cfg.Stages, loadgen.Stage{For: s.For.Std(), Rate: s.Rate.PerSecond()})
+		}
+	}
+	return cfg
+}
+
 // WriteTo writes both plans as text with their hashes: what --plan prints.
 func (p Plans) WriteTo(w io.Writer) (int64, error) {
 	var total int64
@@ -156,6 +162,9 @@ type emitArgs struct {
 	Burst      int     `json:"burst"`
 	Bytes      int64   `json:"bytes"`
 	Result     int64   `json:"result_bytes"`
+	Polling    int     `json:"polling_closes,omitempty"`
+	Requests   int     `json:"requests,omitempty"`
+	On         string  `json:"on,omitempty"`
 	Hold       *hold   `json:"hold,omitempty"`
 }
 
@@ -183,22 +192,29 @@ func arguments(p profiles.Profile, run string) (func(loadgen.Arrival) json.RawMe
 		Messages: p.Emit.Messages, IntervalMS: p.Emit.Interval.Std().Seconds() * 1000, Burst: p.Emit.Burst,
 		Bytes: int64(p.Emit.Bytes), Result: int64(p.Emit.ResultBytes),
 	}
-	plain, err := json.Marshal(e)
-	if err != nil {
-		return nil, fmt.Errorf("arguments of emit: %w", err)
-	}
-	held := plain
+	get := e
+	get.On = "get"
+	e.Polling, e.Requests = p.Emit.PollingCloses, p.Emit.Requests
+	held := e
 	if p.Load.Hold {
-		e.Hold = &hold{Key: run, Streams: p.Load.Streams}
-		if held, err = json.Marshal(e); err != nil {
+		held.Hold = &hold{Key: run, Streams: p.Load.Streams}
+	}
+	var texts [3]json.RawMessage
+	for i, args := range []emitArgs{e, held, get} {
+		text, err := json.Marshal(args)
+		if err != nil {
 			return nil, fmt.Errorf("arguments of emit: %w", err)
 		}
+		texts[i] = text
 	}
 	return func(a loadgen.Arrival) json.RawMessage {
-		if a.Kind == history.StreamLoad {
-			return held
+		switch a.Kind {
+		case history.StreamLoad:
+			return texts[1]
+		case history.StreamGet:
+			return texts[2]
 		}
-		return plain
+		return texts[0]
 	}, nil
 }
 
