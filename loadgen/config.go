@@ -110,6 +110,10 @@ type Config struct {
 	// Cancel is the share of the streams of the load that cancel their call after half of
 	// the expected messages (after the first where nobody knows how many there will be).
 	Cancel float64
+	// Probes is how many streams of the load are sampled, drawn evenly over the plan, to be
+	// asked once they are complete what the load leaves open: see history.Probe. The first of
+	// them asks for the sessions as well. 0 samples none.
+	Probes int
 	// Batches sends each call in one array with a ping, to targets of revision 2025-03-26,
 	// the only one that has batches. The answer to the ping is reported as
 	// history.ClassOther: it belongs to no call.
@@ -176,6 +180,7 @@ func (c Config) Validate() error {
 	complain(c.Resume.Attempts < 0, "resume attempts must not be negative: %d", c.Resume.Attempts)
 	complain(c.Resume.Jitter > 1, "resume jitter %g: a share is at most 1", c.Resume.Jitter)
 	complain(!(c.Cancel >= 0 && c.Cancel <= 1), "cancel %g: a share is from 0 to 1", c.Cancel)
+	complain(c.Probes < 0, "probes must not be negative: %d", c.Probes)
 	complain(c.Dials < 0, "dials must not be negative: %d", c.Dials)
 	for _, d := range []struct {
 		name string

@@ -71,6 +71,9 @@ func (s *stream) tell(ctx context.Context, at time.Duration) {
 	if !s.drops(e.Class) {
 		s.report(history.KindEvent, at)
 	}
+	if s.sample != nil {
+		s.sample.note(s, e)
+	}
 	*e = history.Event{Class: e.Class, Owner: e.Owner} // what follows needs no more of it
 	s.follow(ctx, e.Class, e.Owner, at)
 	*e = history.Event{}
@@ -82,6 +85,8 @@ func (s *stream) elements(ctx context.Context, at time.Duration) {
 	e := &s.rec.Event
 	next := history.Event{HasID: e.HasID, IDHash: e.IDHash, Cursor: e.Cursor}
 	none := true
+	s.several = true
+	defer func() { s.several = false }()
 	for data := range wire.Elements(s.ev.Data) {
 		none = false
 		*e, next = next, history.Event{Cursor: next.Cursor}

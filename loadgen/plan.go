@@ -279,6 +279,7 @@ const (
 	drawDue uint64 = iota
 	drawJitter
 	drawCancel
+	drawProbe
 )
 
 // draw returns a number in [0,1) that depends on nothing but its key: no order of

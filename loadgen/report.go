@@ -32,8 +32,8 @@ type Report struct {
 	// Resumes counts the attempts to resume.
 	Resumes Resumes
 	// Links opened, Sessions opened (a session that was lost counts again), and Answers
-	// sent to requests of the target.
-	Links, Sessions, Answers int64
+	// sent to requests of the target; Probes that were asked, on sampled streams.
+	Links, Sessions, Answers, Probes int64
 	// Latencies of everything but the canary; the ends of a call from the load alone.
 	Latencies *Latencies
 	// Took is from the start of Run to its end; CPU is the processor time that this

@@ -32,7 +32,9 @@ type runner struct {
 	slots        chan *stream  // one for each stream that may open; nil until first used
 	measured     meter
 	tally        tally
-	opened       atomic.Int64  // sessions
+	opened       atomic.Int64 // sessions
+	foreign      foreign
+	asked        atomic.Bool   // the probes of a session are taken
 	used         time.Duration // processor time of the process when the run began
 
 	mu       sync.Mutex
@@ -257,7 +259,7 @@ func (r *runner) report(t Target, begun time.Duration) Report {
 		DroppedArrivals: live.Dropped, GetStreams: int64(r.c.Plan.Gets()), Gets: r.tally.gets,
 		Outcomes: r.tally.outcomes, Canary: r.tally.canary,
 		Delivered: live.Delivered, Resumes: resumes,
-		Links: live.Links, Sessions: r.opened.Load(), Answers: r.c.Live.answers.Load(),
+		Links: live.Links, Sessions: r.opened.Load(), Answers: r.c.Live.answers.Load(), Probes: live.Probes,
 		Latencies: r.measured.l, Took: r.now() - begun, CPU: processTime() - r.used, Cores: runtime.GOMAXPROCS(0),
 	}
 }

@@ -32,6 +32,8 @@ type stream struct {
 	refusedCall bool // it was answered with an error
 	cancelAt    int  // cancel after so many messages; 0 never
 	cancelled   bool
+	several     bool    // the event at hand is a batch
+	sample      *sample // nil unless the stream is to be probed
 
 	rd  wire.Reader
 	ev  wire.Event
@@ -79,6 +81,9 @@ func (s *stream) run(ctx context.Context, a Arrival) {
 	began := s.r.now()
 	o := s.call(ctx, began-a.Due)
 	s.abandon(ctx, o)
+	if s.sample != nil && o == history.OutcomeCompleted {
+		s.probe(ctx)
+	}
 	s.settle(o)
 }
 
@@ -94,6 +99,9 @@ func (s *stream) reset(a Arrival) {
 		}
 	}
 	s.cancelAt = s.r.cancels(a)
+	if s.r.sampled(a) {
+		s.sample = new(sample)
+	}
 	s.rec.Session, s.rec.Stream = a.Session, a.Stream
 }
 

@@ -1,0 +1,199 @@
+package loadgen
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/wire"
+)
+
+// probing bounds each probe.
+const probing = 2 * time.Second
+
+// elsewhere is an Origin that no target serves: the name can never exist (RFC 6761 §6.4).
+const elsewhere = "http://gapless.invalid"
+
+// probe asks the questions that the load leaves open, of a stream that is complete. Each
+// exchange has a link of its own on which nothing is hurt.
+func (s *stream) probe(ctx context.Context) {
+	p := s.sample
+	offered := p.cursor != nil && p.response != 0 && !p.over
+	s.ask(ctx, history.ProbeReplay, p.cursor, offered)
+	s.ask(ctx, history.ProbeAgain, p.cursor, offered)
+	unknown, ok := unknownCursor(p.cursor)
+	s.ask(ctx, history.ProbeUnknownCursor, unknown, ok)
+	s.ask(ctx, history.ProbeMalformedCursor, []byte(malformedCursor), p.cursor != nil)
+	var other []byte
+	if p.cursor != nil {
+		other = s.r.foreign.swap(s.a.Session, p.cursor)
+	}
+	s.ask(ctx, history.ProbeForeignCursor, other, other != nil)
+	if s.r.asked.CompareAndSwap(false, true) {
+		s.probeSession(ctx)
+	}
+}
+
+// ask asks for what follows a cursor.
+func (s *stream) ask(ctx context.Context, name history.ProbeName, cursor []byte, offered bool) {
+	fields := append([]wire.Field{{Name: "Accept", Value: "text/event-stream"}, {Name: "Last-Event-ID", Value: string(cursor)}}, s.sess.fields...)
+	s.examine(ctx, name, offered, &wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: fields})
+}
+
+// probeSession asks what a session is worth: without its id, after its end, and from a
+// page of somebody else.
+func (s *stream) probeSession(ctx context.Context) {
+	ping := []byte(`{"jsonrpc":"2.0","id":"probe","method":"ping"}`)
+	without := func(req *wire.Request, name string) *wire.Request {
+		kept := req.Fields[:0]
+		for _, f := range req.Fields {
+			if !strings.EqualFold(f.Name, name) {
+				kept = append(kept, f)
+			}
+		}
+		req.Fields = kept
+		return req
+	}
+	s.examine(ctx, history.ProbeMissingSession, s.sess.hasID, without(s.sess.post(ping), "Mcp-Session-Id"))
+	dead, ok := s.dead(ctx)
+	s.examine(ctx, history.ProbeDeadSession, ok, dead.post(ping))
+	req := without(s.sess.post(ping), "Origin")
+	req.Fields = append(req.Fields, wire.Field{Name: "Origin", Value: elsewhere})
+	s.examine(ctx, history.ProbeOrigin, true, req)
+}
+
+// dead opens a session and deletes it. False means that the target has no sessions, or
+// does not let go of them.
+func (s *stream) dead(ctx context.Context) (*session, bool) {
+	ctx, cancel := context.WithTimeout(ctx, probing)
+	defer cancel()
+	t := s.r.newSession(s.a.Session)
+	defer t.links.close()
+	if t.open(ctx) != nil || !t.hasID {
+		return t, false
+	}
+	ended := false
+	req := wire.Request{Method: "DELETE", Target: s.r.target, Host: s.r.host, Fields: t.fields}
+	err := t.exchange(ctx, &req, true, func(_ *link, resp *wire.Response) error {
+		ended = resp.Status/100 == 2
+		return skip(resp)
+	})
+	return t, ended && err == nil
+}
+
+// examine makes one probe and reports it.
+func (s *stream) examine(ctx context.Context, name history.ProbeName, offered bool, req *wire.Request) {
+	if ctx.Err() != nil {
+		return // a stop is no answer
+	}
+	s.rec.Probe = history.Probe{Name: name, Offered: offered}
+	s.rec.Link = 0
+	if offered {
+		s.try(ctx, req)
+		if ctx.Err() != nil {
+			s.rec.Probe = history.Probe{}
+			return
+		}
+		s.r.c.Live.probes.Add(1)
+	}
+	s.report(history.KindProbe, s.r.now())
+	s.rec.Probe = history.Probe{}
+}
+
+// try carries the exchange of a probe on a link of its own.
+func (s *stream) try(ctx context.Context, req *wire.Request) {
+	p := &s.rec.Probe
+	from := s.r.now()
+	defer func() { p.Took = s.r.now() - from }()
+	if p.Name == history.ProbeReplay || p.Name == history.ProbeAgain {
+		p.Want = int32(len(s.sample.behind))
+	}
+	dialling, cancel := context.WithTimeout(ctx, probing)
+	l, err := s.r.dial(dialling)
+	cancel()
+	if err != nil {
+		p.End = history.EndUnreachable
+		return
+	}
+	defer l.close()
+	s.rec.Link = l.id
+	stop := l.begin(ctx, nil, limits{until: from + probing, end: history.EndDeadline})
+	defer stop()
+	l.Begin(Exchange{Session: s.a.Session, Link: l.id})
+	defer l.End()
+	resp, err := l.conn.RoundTrip(req)
+	if err != nil {
+		p.End = l.endOf(err)
+		return
+	}
+	p.Status = resp.Status
+	switch {
+	case resp.Status/100 != 2:
+		p.End = history.EndStatus
+	case resp.SSE():
+		p.End = s.readProbe(l, resp)
+	default:
+		p.End = history.EndClean
+		data, err := resp.ReadAll(s.r.eventLimit())
+		switch {
+		case err != nil:
+			p.End = l.endOf(err)
+		case resp.JSON():
+			s.weigh(data, 0)
+		}
+	}
+}
+
+// readProbe reads the event stream that answers a probe.
+func (s *stream) readProbe(l *link, resp *wire.Response) history.End {
+	var (
+		rd   wire.Reader
+		ev   wire.Event
+		next int
+	)
+	rd.Reset(resp, nil)
+	for {
+		if err := rd.Next(&ev); err != nil {
+			return l.endOf(err)
+		}
+		s.rec.Probe.Events++
+		if string(ev.Type) == "message" && len(ev.Data) > 0 {
+			next = s.weigh(ev.Data, next)
+		}
+		if s.rec.Probe.Response {
+			l.lim.end = history.EndOpen
+		}
+	}
+}
+
+// weigh compares a message with the one that has to come next and returns the place of
+// the one after it.
+func (s *stream) weigh(data []byte, next int) int {
+	p := &s.rec.Probe
+	replays := p.Name == history.ProbeReplay || p.Name == history.ProbeAgain
+	var e history.Event
+	s.scan(&e, data)
+	if s.sess.batches && e.Illegal == history.IllegalBatch {
+		for one := range wire.Elements(data) {
+			next = s.weigh(one, next)
+		}
+		return next
+	}
+	switch foreign := e.Owner == history.OwnerOtherStream || e.Owner == history.OwnerOtherSession || e.Owner == history.OwnerNobody; {
+	case string(s.msg.ID) == `"probe"`: // the answer to our ping
+	case foreign, p.Name == history.ProbeForeignCursor:
+		p.Foreign++
+	case e.Class == history.ClassResponse, e.Class == history.ClassError:
+		if !replays || e.Hash != s.sample.response || p.Response {
+			p.Wrong++
+		}
+		p.Response = p.Response || replays && e.Hash == s.sample.response
+	case replays && next < len(s.sample.behind) && s.sample.behind[next] == e.Hash:
+		p.Messages++
+		return next + 1
+	default:
+		p.Wrong++
+	}
+	return next
+}
