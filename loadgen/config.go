@@ -52,6 +52,11 @@ type Exchange struct {
 	// Opened is what [Observer.Open] returned for the stream, so that a link finds what
 	// its owner keeps for the stream; nil with Observer.
 	Opened StreamObserver
+	// Handshake takes the injections of an initialize, where Observer is nil: a fault that
+	// ends it leaves the stream that opens the session without one, not sent. HandshakeOf is
+	// what [Observer.Open] returned for that stream. Both are nil for all other exchanges,
+	// and for the first session, which no stream opens.
+	Handshake, HandshakeOf StreamObserver
 	// Delivered is how many of the call's messages have been delivered so far, Expected
 	// how many there will be, 0 if unknown. Neither counts the response.
 	Delivered, Expected int

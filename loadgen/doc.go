@@ -16,6 +16,21 @@
 // deadline. The POST is never repeated, and nothing is asked once the response was
 // dispatched.
 //
+// # Two models
+//
+// In the closed model a stream starts when another has settled. In the open model the
+// plan says when each starts, whatever the target does: an arrival that finds
+// PlanConfig.MaxOpen streams open is dropped and counted, never kept waiting, and all
+// latencies count from the instant that was planned. Whether this side kept up with its
+// plan is for Report.Shortfall to say.
+//
+// # GET streams
+//
+// A stream of kind history.StreamGet opens the session's standalone GET stream, then
+// makes a call on another link whose messages come on the first, and is done when the
+// response of the call and the expected messages have come. Before the call is made it may
+// be refused for a while and ask again without a cursor.
+//
 // # What ends an attempt
 //
 // An attempt ends by itself, or when no message came for Config.Idle: comments and events
@@ -25,7 +40,10 @@
 //
 // # Outcomes
 //
-//	completed      its response was dispatched, whatever happened then
+//	completed      its response was dispatched, whatever happened then; a GET stream's
+//	               expected messages as well
+//	cancelled      the call was taken back halfway (Config.Cancel), with or without a
+//	               response; it is not resumed
 //	indeterminate  cut before the first committed id by a fault of ours, or a rested link
 //	               turned out to be closed: nobody can tell whether the call ran
 //	not sent       no session, no link, or the request was not written whole
@@ -34,6 +52,17 @@
 //	undecided      stopped, or too late while the target was not silent
 //	failed         cut by the target before the first committed id; too late after
 //	               Config.Silence of silence; too many attempts that led nowhere
+//
+// A call that is given up open, undecided or failed, is taken back by
+// notifications/cancelled as far as that can be done within a second.
+//
+// # Probes
+//
+// Once they are complete, and before they settle, sampled streams ask what the load leaves
+// open: what follows a cursor from their middle, twice; what follows cursors that are
+// unknown, malformed, of another session; what requests without a session, in a deleted
+// one, or from a foreign Origin are answered. Every exchange of a probe has a new link on
+// which nothing is hurt, and two seconds.
 //
 // # Links
 //

@@ -179,7 +179,6 @@ type told struct {
 	net.Conn
 	x   *Exchange
 	all *[]Exchange
-	cut bool
 }
 
 func (l *told) Begin(x Exchange) { *l.x = x; *l.all = append(*l.all, x) }

@@ -132,3 +132,43 @@ func TestLastingFaultsDoNotExcuseTheTarget(t *testing.T) {
 		})
 	}
 }
+
+// handshaker cuts the first initialize that a stream sends.
+type handshaker struct {
+	net.Conn
+	x    Exchange
+	once *bool
+	dead bool
+}
+
+func (l *handshaker) Begin(x Exchange) { l.x = x }
+func (l *handshaker) End() bool        { return !l.dead }
+
+func (l *handshaker) Read(p []byte) (int, error) {
+	if l.x.Handshake == nil || *l.once {
+		return l.Conn.Read(p)
+	}
+	*l.once, l.dead = true, true
+	l.x.Handshake.Observe(&history.Record{Kind: history.KindInjection, Link: l.x.Link, Injection: history.Injection{Kind: "rst", Place: "initialize", Ends: true}})
+	return 0, &net.OpError{Op: "read", Net: "mem", Err: syscall.ECONNRESET}
+}
+
+func TestHandshakeCanBeHurt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, seen := newTarget(t), new(recorder)
+		once := false
+		g.hurt = func(conn net.Conn) Link { return &handshaker{Conn: conn, once: &once} }
+		cfg := g.config(PlanConfig{Seed: 1, Streams: 2, Sessions: 2, Calls: 4})
+		cfg.Observer = seen
+		rep, err := g.run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, "outcomes", rep.Outcomes, "[0 3 0 1 0 0 0 0]")
+		has(t, "sessions", rep.Sessions, 2) // the next arrival opened the second
+		all := seen.of[2].all
+		if len(all) != 2 || all[0].Kind != history.KindInjection || all[0].Link == 0 || all[1].Outcome != history.OutcomeNotSent {
+			t.Errorf("stream 2: %+v", all)
+		}
+	})
+}

@@ -26,7 +26,7 @@ func TestPlan(t *testing.T) {
 		return b.String() + p.Hash()
 	}
 	base := PlanConfig{Seed: 3, Streams: 20, Calls: 50, Sessions: 4, Ramp: time.Second, Canary: 54}
-	if text(base) != text(base) {
+	if first, second := text(base), text(base); first != second {
 		t.Error("the same settings give two plans")
 	}
 	for name, change := range map[string]func(*PlanConfig){

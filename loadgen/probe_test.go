@@ -62,11 +62,11 @@ func (h *shelf) emit(v *visit) {
 	v.end()
 }
 
-func (h *shelf) follow(v *visit, n int) {
+func (h *shelf) follow(v *visit, _ int) {
 	h.mu.Lock()
 	rest, ok := h.logs[h.key(v, v.header.Get("Last-Event-ID"))]
 	h.afterwards++
-	n = h.afterwards
+	n := h.afterwards
 	h.mu.Unlock()
 	switch {
 	case !ok && h.hangs:

@@ -124,12 +124,11 @@ func (l *Live) sent() {
 
 // tally adds up what settled streams leave behind.
 type tally struct {
-	mu        sync.Mutex
-	outcomes  [history.OutcomeFailed + 1]int64
-	gets      [history.OutcomeFailed + 1]int64
-	canary    history.Outcome
-	resumes   Resumes
-	delivered int64
+	mu       sync.Mutex
+	outcomes [history.OutcomeFailed + 1]int64
+	gets     [history.OutcomeFailed + 1]int64
+	canary   history.Outcome
+	resumes  Resumes
 }
 
 // UnreachableError says that no link to the target could be opened, or that it ended

@@ -60,7 +60,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	defer cancel(nil)
 	r.group.OnPanic = func() { cancel(errPanic) }
 
-	first, err := r.session(ctx, r.c.Plan.Arrival(0).Session)
+	first, err := r.session(ctx, r.c.Plan.Arrival(0).Session, nil)
 	switch {
 	case outer.Err() != nil:
 		return Report{}, outer.Err()

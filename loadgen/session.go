@@ -23,6 +23,7 @@ type session struct {
 	r      *runner
 	number uint32
 	ready  chan struct{} // closed once err or what follows it is set
+	opener *stream       // on whose behalf initialize is sent; nil otherwise
 
 	err      error
 	target   Target
@@ -39,12 +40,13 @@ type session struct {
 // session returns the session with this number, opening it if it is the first to
 // ask. Whoever waits for a session that cannot be opened gets its error; the next
 // arrival tries again.
-func (r *runner) session(ctx context.Context, number uint32) (*session, error) {
+func (r *runner) session(ctx context.Context, number uint32, opener *stream) (*session, error) {
 	r.mu.Lock()
 	s := r.sessions[number-1]
 	mine := s == nil || s.gone.Load()
 	if mine {
 		s = r.newSession(number)
+		s.opener = opener
 		r.sessions[number-1] = s
 	}
 	r.mu.Unlock()
@@ -80,7 +82,9 @@ func (s *session) open(ctx context.Context) error {
 	}
 	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":%s}`, params)
 	s.fields = s.r.c.Header
-	if err := s.exchange(ctx, s.post(body), true, s.initialized); err != nil {
+	err = s.exchange(ctx, s.post(body), true, s.initialized)
+	s.opener = nil
+	if err != nil {
 		return err
 	}
 	body = []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -250,7 +254,11 @@ func (s *session) exchange(ctx context.Context, req *wire.Request, again bool, r
 
 func (s *session) attempt(ctx context.Context, l *link, req *wire.Request, read func(*link, *wire.Response) error) error {
 	stop := l.begin(ctx, nil, limits{until: s.r.now() + s.r.c.Handshake, end: history.EndDeadline})
-	l.Begin(Exchange{Session: s.number, Link: l.id})
+	x := Exchange{Session: s.number, Link: l.id}
+	if s.opener != nil {
+		x.Stream, x.Handshake, x.HandshakeOf = s.opener.a.Stream, s.opener, s.opener.obs
+	}
+	l.Begin(x)
 	resp, err := l.conn.RoundTrip(req)
 	if err == nil {
 		err = read(l, resp)

@@ -109,7 +109,7 @@ func (s *stream) reset(a Arrival) {
 // what this side lost before it began.
 func (s *stream) call(ctx context.Context, late time.Duration) history.Outcome {
 	var err error
-	if s.sess, err = s.r.session(ctx, s.a.Session); err != nil {
+	if s.sess, err = s.r.session(ctx, s.a.Session, s); err != nil {
 		if ctx.Err() != nil {
 			return history.OutcomeUndecided
 		}
@@ -431,6 +431,9 @@ func (s *stream) Observe(rec *history.Record) {
 	now := s.r.now()
 	if rec.Injection.Ends {
 		s.struck, s.hurt = true, now
+	}
+	if s.l == nil { // in a handshake
+		s.rec.Link = rec.Link
 	}
 	s.rec.Injection = rec.Injection
 	s.report(history.KindInjection, now)
