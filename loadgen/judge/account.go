@@ -127,18 +127,16 @@ func addRange(ranges []Range, first, last int64) []Range {
 	return append(ranges, Range{first, last})
 }
 
-// missing returns the numbers from 1 to n that were not delivered, as ranges, and
-// their count.
-func (a *account) missing(n int64) (ranges []Range, count int64) {
+// missing returns the numbers from 1 to n that were not delivered, as ranges, but for
+// those that skip names. What lies above the highest number is skipped as a whole.
+func (a *account) missing(n int64, skip func(int64) bool) (ranges []Range) {
 	for seq := a.prefix + 1; seq <= min(n, a.highest); seq++ {
-		if !a.bit(seq) {
+		if !a.bit(seq) && !skip(seq) {
 			ranges = addRange(ranges, seq, seq)
-			count++
 		}
 	}
-	if n > a.highest {
+	if n > a.highest && !skip(n) {
 		ranges = addRange(ranges, a.highest+1, n)
-		count += n - a.highest
 	}
-	return ranges, count
+	return ranges
 }

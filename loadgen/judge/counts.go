@@ -13,14 +13,14 @@ type Messages struct {
 	Delivered int64
 	// Lost were accepted and not dispatched on any stream of the session.
 	Lost int64
-	// LostAllowed were lost where the contract allows it; 0 under exactly-once.
+	// LostAllowed were lost where the contract allows it, and are not in Lost.
 	LostAllowed int64
 	// Degraded were never stored because the store failed on our demand, and did not arrive.
 	Degraded int64
 	// Undecided are the missing tails of unanswered calls, and what no usable ledger tells.
 	Undecided int64
-	// Duplicated counts dispatches beyond the first, DuplicatedAllowed those that the
-	// contract allows; 0 under exactly-once.
+	// Duplicated counts dispatches beyond the first, but for those that the contract
+	// allows: DuplicatedAllowed counts these.
 	Duplicated, DuplicatedAllowed int64
 	// Misordered counts first dispatches below a number that had come before.
 	Misordered int64
@@ -50,9 +50,11 @@ func (m *Messages) add(o *Messages) {
 
 // Responses counts the responses of the load's streams.
 type Responses struct {
-	// Expected = Received + Missing. Calls whose fate cannot be told are in none.
-	Expected, Received, Missing int64
-	// Repeated counts responses beyond the first of a call.
+	// Expected = Received + Missing + MissingAllowed. Calls whose fate cannot be told are
+	// in none. MissingAllowed are those whose response the contract lets go missing.
+	Expected, Received, Missing, MissingAllowed int64
+	// Repeated counts responses beyond the first of a call, but for those that the
+	// contract allows.
 	Repeated int64
 	// Errors counts the calls that were answered with a JSON-RPC error.
 	Errors int64
@@ -65,8 +67,10 @@ type Streams struct {
 	// its first committed id is indeterminate, one that was too late while the generator
 	// was slow is undecided.
 	Completed, Indeterminate, NotSent, Refused, Cancelled, Undecided, Failed int64
-	// Judged streams put the target's promise to the test: completed, failed, or refused
-	// on resume. Damaged ones broke a deciding invariant.
+	// Severed calls were cut by us and never answered, under a contract that allows it.
+	Severed int64
+	// Judged streams put the target's promise to the test: completed, failed, severed, or
+	// refused on resume. Damaged ones broke a deciding invariant.
 	Judged, Damaged int64
 	// Cut counts streams with at least one cut.
 	Cut int64
@@ -87,8 +91,9 @@ type Faults struct {
 type KindPlace struct {
 	Kind, Place string
 	Count       int64
-	// AtRisk counts the cuts of the cell that an accepted resume followed, in judged streams.
-	AtRisk int64
+	// AtRisk counts the cuts of the cell that an accepted resume followed, in judged
+	// streams; WideAtRisk those of storms, stream by stream.
+	AtRisk, WideAtRisk int64
 }
 
 // Resumes counts the resume attempts of the load's streams.

@@ -70,6 +70,9 @@ func (j *Judge) allHold(v *Verdict) bool {
 
 // whyNoResumption says that the target does not resume at all.
 func (j *Judge) whyNoResumption(v *Verdict, add func(bool, string, ...any)) {
+	if j.setup.Contract == NoPromise {
+		return
+	}
 	seen := v.Streams.Opened + v.Control.Calls
 	add(seen > 0 && j.special.withID == 0, "no event id in %s and %s (ids are optional in MCP)",
 		plural(v.Control.Calls, "control call", "control calls"), plural(v.Streams.Opened, "stream", "streams"))

@@ -22,6 +22,7 @@ const (
 	fateIndeterminate             // our own fault struck at or before the first committed id
 	fateNotSent
 	fateCancelled
+	fateSevered // cut by us, under a contract that lets the response be missing then
 )
 
 // fateFacts is what the fate rests on.
@@ -44,38 +45,50 @@ const (
 
 // judged tells the fates in which the target's promise was put to the test.
 func (f fate) judged() bool {
-	return f == fateAnswered || f == fateFailed || f == fateTooLate || f == fateRefused
+	return f == fateAnswered || f == fateFailed || f == fateTooLate || f == fateRefused || f == fateSevered
 }
 
 // decideFate compares the claimed outcome with the records.
 func (s *Stream) decideFate() (fate, fateFacts) {
 	end := s.end
-	if s.responses > 0 {
-		return fateAnswered, end
+	switch {
+	case s.outcome == history.OutcomeCancelled:
+		return fateCancelled, end
+	case s.responses > 0 && (s.kind != history.StreamGet || s.outcome == history.OutcomeCompleted):
+		return fateAnswered, end // the response of a GET stream's call says nothing of its messages
 	}
-	early := s.faults.early && !s.hasID
+	f, unfounded := s.claim()
+	end.unfounded = unfounded
+	if s.responses == 0 {
+		f = s.sever(f)
+		end.unfounded = end.unfounded && f == fateFailed
+	}
+	return f, end
+}
+
+// claim holds the claimed outcome against the records. unfounded tells a call that is
+// said to be indeterminate without a fault of ours.
+func (s *Stream) claim() (f fate, unfounded bool) {
+	early := s.faults.early || s.faults.vague && !s.hasID
 	switch s.outcome {
 	case history.OutcomeNotSent:
-		return fateNotSent, end
-	case history.OutcomeCancelled:
-		return fateCancelled, end
+		return fateNotSent, false
 	case history.OutcomeIndeterminate:
-		if s.faults.early {
-			return fateIndeterminate, end
-		}
-		end.unfounded = true
-		return fateFailed, end
-	case history.OutcomeRefused:
-		return s.refusal(), end
-	case history.OutcomeCompleted: // no record shows the response
-		return fateFailed, end
-	case history.OutcomeFailed:
 		if early {
-			return fateIndeterminate, end
+			return fateIndeterminate, false
 		}
-		return s.failure(), end
+		return fateFailed, true
+	case history.OutcomeRefused:
+		return s.refusal(), false
+	case history.OutcomeCompleted: // no record shows the response
+		return fateFailed, false
+	case history.OutcomeFailed:
+		if early && !s.hasID {
+			return fateIndeterminate, false
+		}
+		return s.failure(), false
 	}
-	return fateUndecided, end
+	return fateUndecided, false
 }
 
 // refusal tells a refused call from a refused cursor.

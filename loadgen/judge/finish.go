@@ -18,18 +18,19 @@ func (j *Judge) Finish(t Tail) Verdict {
 	j.streams.Planned = cmp.Or(t.Planned, int64(j.setup.Streams))
 	j.streams.MaxOpen, j.streams.DroppedArrivals = t.MaxOpen, t.DroppedArrivals
 	j.streams.Damaged = j.damaged.streams
+	wide := max(t.Storms, 1)
 	j.coverFaults()
 	j.coverage.IDsKept = int64(j.ids.used)
 
 	v := Verdict{Messages: j.messages, Responses: j.responses, Streams: j.streams, Faults: j.faults, Resumes: j.resumes,
 		Control: j.control, Canary: j.canary, Coverage: j.coverage, JudgedCuts: j.special.judgedCuts,
-		CutsAtRisk: j.special.atRisk, Retention: j.retention}
+		CutsAtRisk: j.atRisk("", wide), Retention: j.retention}
 	if j.controlSum[1] > 0 {
 		v.Control.MessagesPerCall = 0
 	}
-	if v.CutsAtRisk > 0 && j.tally[noLoss].violated == 0 && j.setup.told() {
-		v.LossBound95 = min(1, 3/float64(v.CutsAtRisk))
-	}
+	nothing := j.tally[noLoss].violated == 0 && j.messages.LostAllowed == 0 && j.setup.told()
+	v.LossBound95 = bound(v.CutsAtRisk, nothing)
+	v.Bounds = j.bounds(wide, nothing)
 	v.Reached = j.reached(t)
 	v.Invariants = j.invariants(&v, convict)
 	v.After = j.afterTable()
@@ -52,6 +53,39 @@ func (j *Judge) coverFaults() {
 	slices.SortFunc(f.ByKindAndPlace, func(a, b KindPlace) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Place, b.Place))
 	})
+}
+
+// atRisk counts the cuts at risk at one place, or at all of them. A storm cuts many
+// links, and tells once.
+func (j *Judge) atRisk(place string, storms int64) int64 {
+	var single, wide int64
+	for _, cell := range j.cells {
+		if place == "" || cell.Place == place {
+			single += cell.AtRisk
+			wide += cell.WideAtRisk
+		}
+	}
+	return single + min(wide, storms)
+}
+
+// bound is the 95 % bound of the chance of loss per cut, 0 when there is none.
+func bound(cuts int64, nothing bool) float64 {
+	if cuts == 0 || !nothing {
+		return 0
+	}
+	return min(1, 3/float64(cuts))
+}
+
+// bounds are those of the places at which a cut was at risk.
+func (j *Judge) bounds(storms int64, nothing bool) []PlaceBound {
+	var out []PlaceBound
+	for place := range j.faults.ByPlace {
+		if n := j.atRisk(place, storms); n > 0 {
+			out = append(out, PlaceBound{Place: place, AtRisk: n, Bound: bound(n, nothing)})
+		}
+	}
+	slices.SortFunc(out, func(a, b PlaceBound) int { return cmp.Compare(a.Place, b.Place) })
+	return out
 }
 
 func (j *Judge) afterTable() []AfterCount {

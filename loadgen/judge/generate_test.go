@@ -168,7 +168,7 @@ func (s *server) strike(place string, next int) bool {
 	kinds := []string{"rst", "fin", "chunk-end"}
 	ends := []history.End{history.EndReset, history.EndTruncated, history.EndMidEvent}
 	k := s.rng.IntN(len(kinds))
-	s.record(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: kinds[k], Place: place, AfterID: next > 0}})
+	s.record(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: kinds[k], Place: place, Ends: true, AfterID: next > 0}})
 	s.record(history.Record{Kind: history.KindEnd, End: ends[k]})
 	return false
 }

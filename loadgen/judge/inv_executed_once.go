@@ -25,9 +25,9 @@ func executedOnceInvariant() invariant {
 			switch {
 			case l.call.Executions > 1:
 				s.find(executedOnce, finding{what: "the tool ran more than once", count: int64(l.call.Executions) - 1})
-			case l.call.Executions == 0 && s.responses > 0:
+			case l.call.Executions == 0 && s.responses > 0 && s.outcome != history.OutcomeCancelled:
 				s.find(executedOnce, finding{what: "a response without an execution"})
-			case l.call.Cancelled && s.outcome != history.OutcomeCancelled && s.fate.judged():
+			case l.call.Cancelled && s.outcome != history.OutcomeCancelled && s.fate.judged() && s.fate != fateSevered:
 				s.find(executedOnce, finding{what: "the execution was cancelled, by nobody of ours", pending: s.fate == fateTooLate})
 			}
 		},

@@ -8,7 +8,10 @@ func noLossInvariant() invariant {
 		level:  LevelContract,
 		role:   always,
 		settle: func(s *Stream) {
-			s.check(noLoss, s.msgs.Delivered+s.msgs.Lost)
+			s.check(noLoss, s.msgs.Delivered+s.msgs.Lost+s.msgs.LostAllowed)
+			if n := s.lateTail(); n > 0 {
+				s.find(noLoss, finding{count: n, what: "never came, and silence since", pending: true})
+			}
 			if s.msgs.Lost == 0 {
 				return
 			}

@@ -10,21 +10,23 @@ func oneResponseInvariant() invariant {
 		level:  LevelContract,
 		role:   always,
 		event: func(s *Stream, _ *history.Record) {
-			if s.now.response && s.responses > 1 {
+			if s.now.response && s.responses > 1 && !s.now.allowed {
 				s.find(oneResponse, finding{what: "a second response"})
 			}
 		},
 		settle: func(s *Stream) {
-			if !s.fate.judged() {
+			if !s.fate.judged() && s.fate != fateCancelled {
 				return
 			}
-			if s.fate != fateTooLate {
+			if s.fate.judged() && (s.fate != fateTooLate || s.responses > 0) {
 				s.check(oneResponse, 1)
 			}
-			if s.responses == 0 {
+			switch {
+			case s.responses == 0 && (s.fate == fateCancelled || s.responseAllowed()):
+			case s.responses == 0:
 				s.find(oneResponse, finding{what: s.missingResponse(), mark: "one-response: no response came",
 					pending: s.fate == fateTooLate})
-			} else if s.ledger != nil && s.ledger.call.Responses > 1 && s.responses == 1 {
+			case s.ledger != nil && s.ledger.call.Responses > 1 && s.responses == 1:
 				s.find(oneResponse, finding{what: "the ledger shows more than one response"})
 			}
 		},

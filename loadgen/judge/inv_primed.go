@@ -15,7 +15,7 @@ func primedInvariant() invariant {
 			return Watched, ""
 		},
 		event: func(s *Stream, r *history.Record) {
-			if s.ex.resume || s.ex.events != 1 || s.ex.body != history.BodySSE {
+			if s.kind == history.StreamGet || s.ex.resume || s.ex.events != 1 || s.ex.body != history.BodySSE {
 				return
 			}
 			s.check(primed, 1)

@@ -9,13 +9,13 @@ func resumeProgressInvariant() invariant {
 		source: "derived from 2025-11-25 transports, Resumability 2 and 3",
 		level:  LevelDerived,
 		role: func(s Setup) (Role, string) {
-			if s.Faults > 0 {
+			if s.Faults > 0 && s.Contract != NoPromise {
 				return Demanded, ""
 			}
 			return Watched, "" // a polling server may close links by itself
 		},
 		event: func(s *Stream, _ *history.Record) {
-			if s.ex.resume && !s.ex.ledOn && !s.now.before {
+			if s.ex.resume && !s.ex.ledOn && !s.now.posted && (!s.now.before || s.kind == history.StreamGet) {
 				s.ex.ledOn = true
 				s.check(resumeProgress, 1)
 			}
@@ -27,7 +27,7 @@ func resumeProgressInvariant() invariant {
 
 // conflictTooLong convicts a target that answers 409 long after the old link ended.
 func conflictTooLong(s *Stream, r *history.Record) {
-	if r.Kind != history.KindHead || r.Head.Status != 409 || !s.ex.resume || s.end.conflictLong {
+	if r.Kind != history.KindHead || r.Head.Status != 409 || !s.ex.resume || s.ex.injected || s.end.conflictLong {
 		return
 	}
 	if s.end.linkEnded && r.At-s.end.linkEndedAt > conflictLimit {

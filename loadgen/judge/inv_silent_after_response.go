@@ -10,12 +10,17 @@ func silentAfterResponseInvariant() invariant {
 		level:  LevelDerived,
 		role:   always,
 		event: func(s *Stream, r *history.Record) {
-			if s.now.before && s.now.own && s.now.message && !s.now.response {
+			n := &s.now
+			if !n.before || !n.own || !n.message || n.response || n.allowed || s.kind == history.StreamGet {
+				return
+			}
+			// A response that is not the call's answers something else of its batch.
+			if e := &r.Event; e.Owner == history.OwnerSelf || e.Class != history.ClassResponse && e.Class != history.ClassError {
 				s.findMessage(silentAfterResponse, r.Event.Seq, "came after the response")
 			}
 		},
 		settle: func(s *Stream) {
-			if s.responses > 0 {
+			if s.responses > 0 && s.kind != history.StreamGet { // its response comes on the POST
 				s.check(silentAfterResponse, 1)
 			}
 		},

@@ -53,8 +53,9 @@ type special struct {
 	retained        int64 // streams whose cursor was refused
 	countless       int64 // answered, and nothing tells how many messages were due
 	tooLate         int64 // they wait for the generator's alibi
+	lateAnswered    int64 // of these, those whose response came all the same
+	lateTail        int64 // what is missing of those
 	judgedCuts      int64
-	atRisk          int64
 	cutUnanswered   int64
 	cutCalls, uncut int64
 	uncutComplete   int64
@@ -224,6 +225,10 @@ func (j *Judge) mergeOutcome(s *Stream) {
 		st.Failed++
 	case fateTooLate:
 		sp.tooLate++
+		sp.lateTail += s.lateTail()
+		if s.responses > 0 {
+			sp.lateAnswered++
+		}
 	case fateRefused, fateCallRefused, fateNotResumable:
 		st.Refused++
 	case fateIndeterminate:
@@ -232,6 +237,8 @@ func (j *Judge) mergeOutcome(s *Stream) {
 		st.NotSent++
 	case fateCancelled:
 		st.Cancelled++
+	case fateSevered:
+		st.Severed++
 	default:
 		st.Undecided++
 	}
@@ -252,10 +259,13 @@ func (j *Judge) mergeOutcome(s *Stream) {
 	case s.responses > 0:
 		re.Expected++
 		re.Received++
-		re.Repeated += int64(s.responses) - 1
+		re.Repeated += int64(s.responses-s.reanswered) - 1
 		if s.errors > 0 {
 			re.Errors++
 		}
+	case s.responseAllowed():
+		re.Expected++
+		re.MissingAllowed++
 	case s.fate == fateFailed || s.fate == fateRefused:
 		re.Expected++
 		re.Missing++
@@ -273,9 +283,11 @@ func (j *Judge) mergeFaults(s *Stream) {
 		cell := j.cells[[2]string{k.kind, k.place}]
 		cell.Kind, cell.Place = k.kind, k.place
 		cell.Count += k.count
-		if judged {
+		switch {
+		case judged && k.wide:
+			cell.WideAtRisk += k.atRisk
+		case judged:
 			cell.AtRisk += k.atRisk
-			sp.atRisk += k.atRisk
 		}
 		j.cells[[2]string{k.kind, k.place}] = cell
 	}
@@ -290,7 +302,7 @@ func (j *Judge) mergeFaults(s *Stream) {
 	if s.responses == 0 {
 		sp.cutUnanswered++
 	}
-	if s.faults.cutAfter && judged {
+	if judged && (s.faults.cutAfter || s.fate == fateSevered) {
 		sp.judgedCuts++
 	}
 }
@@ -304,8 +316,11 @@ func (j *Judge) settleTooLate(convict bool) {
 	}
 	j.streams.Failed += n
 	j.streams.Judged += n
-	j.responses.Expected += n
-	j.responses.Missing += n
+	missing := n - j.special.lateAnswered
+	j.responses.Expected += missing
+	j.responses.Missing += missing
+	j.messages.Undecided -= j.special.lateTail
+	j.messages.Lost += j.special.lateTail
 	for i := range j.tally {
 		j.tally[i].violated += j.tally[i].pending
 		j.tally[i].checked += j.tally[i].pending

@@ -16,6 +16,7 @@ type ledgerAccount struct {
 	arrived   int64 // delivered messages
 	unarrived int64 // missing for which an unknown fate allows it
 	lost      int64
+	allowed   int64 // lost, as the contract allows it
 	lostAt    []Range
 	degraded  int64
 	tail      int64 // missing above everything delivered
@@ -59,7 +60,9 @@ func (s *Stream) audit(r *history.Record) {
 		l.unarrived++
 	case r.Ledger.Fate == history.FateUnstored && s.judge.setup.StoreFaults:
 		l.degraded++
-	case seq < s.acct.highest || s.fate == fateAnswered || s.fate == fateRefused:
+	case s.lossAllowed(seq):
+		l.allowed++
+	case seq < s.acct.highest || s.tailDue():
 		l.lost++
 		l.lostAt = addRange(l.lostAt, seq, seq)
 	default:
@@ -80,5 +83,5 @@ func (s *Stream) blind() bool {
 		return false
 	}
 	// A call that never reached the handler has no account, and needs none.
-	return s.fate.judged() || s.acct.distinct > 0
+	return s.fate.judged() && s.fate != fateSevered || s.acct.distinct > 0
 }

@@ -29,7 +29,7 @@ func outcomeName(o history.Outcome) string {
 }
 
 func kindName(k history.StreamKind) string {
-	return pick(int(k), "load", "control", "canary")
+	return pick(int(k), "load", "control", "canary", "get")
 }
 
 // pick names a value of an enumeration, and survives one that it does not know.
@@ -109,3 +109,10 @@ func plural(n int64, one, many string) string {
 	}
 	return thousands(n) + " " + many
 }
+
+func probeName(p history.ProbeName) string {
+	return pick(int(p), "none", "replay", "again", "unknown-cursor", "malformed-cursor", "foreign-cursor",
+		"missing-session", "dead-session", "origin")
+}
+
+func statusText(status int) string { return strconv.Itoa(status) }

@@ -3,6 +3,7 @@ package judge_test
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,8 @@ import (
 //	m 3-7                          messages 3 to 7
 //	other                          a notification without a number; class=request
 //	response                       or "error"
-//	cut rst mid-event              early (before the first id), replay, opening
+//	cut rst mid-event              early (before the first id), replay, opening, wide, vague; suffers for=2s: the link lives on
+//	probe replay                   status=200 want=3 got=3 wrong=1 foreign=1 noresponse took=3s end=clean not (offered)
 //	end clean
 //	settled completed
 //	ledger 5                       messages 1-5 accepted, and the call; exec=1 resp=1 unknown=3,4 unstored=5 cancelled corrupt=2 short
@@ -53,7 +55,8 @@ var outcomes = map[string]history.Outcome{"none": history.OutcomeNone, "complete
 	"indeterminate": history.OutcomeIndeterminate, "not-sent": history.OutcomeNotSent, "refused": history.OutcomeRefused,
 	"cancelled": history.OutcomeCancelled, "undecided": history.OutcomeUndecided, "failed": history.OutcomeFailed}
 
-var kinds = map[string]history.StreamKind{"load": history.StreamLoad, "control": history.StreamControl, "canary": history.StreamCanary}
+var kinds = map[string]history.StreamKind{"load": history.StreamLoad, "control": history.StreamControl, "canary": history.StreamCanary,
+	"get": history.StreamGet}
 
 var owners = map[string]history.Owner{"": history.OwnerSelf, "unmarked": history.OwnerUnmarked, "other": history.OwnerOtherStream,
 	"session": history.OwnerOtherSession, "nobody": history.OwnerNobody}
@@ -171,7 +174,10 @@ func (s *script) line(w []string) error {
 	case "cut":
 		o := optionsOf(w[3:])
 		s.add(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: w[1], Place: w[2],
-			AfterID: !o.has("early") && s.cursor > 0, InReplay: o.has("replay"), Opening: o.has("opening"), Offset: 61}})
+			Ends: !o.has("suffers"), For: o.duration("for"),
+			Approximate: o.has("vague"), RunWide: o.has("wide"), AfterID: !o.has("early") && s.cursor > 0, InReplay: o.has("replay"), Opening: o.has("opening"), Offset: 61}})
+	case "probe":
+		s.probe(w[1], optionsOf(w[2:]))
 	case "end":
 		s.add(history.Record{Kind: history.KindEnd, End: ends[w[1]]})
 	case "settled":
@@ -184,6 +190,24 @@ func (s *script) line(w []string) error {
 		return s.event(w)
 	}
 	return nil
+}
+
+var probeNames = []string{"none", "replay", "again", "unknown-cursor", "malformed-cursor", "foreign-cursor", "missing-session", "dead-session", "origin"}
+
+func (s *script) probe(name string, o options) {
+	i := slices.Index(probeNames, name)
+	if i < 0 {
+		panic("no probe is called " + name)
+	}
+	p := history.Probe{Name: history.ProbeName(i), Offered: !o.has("not"), Status: int(o.int("status", 200)), Want: int32(o.int("want", 0)),
+		Wrong: int32(o.int("wrong", 0)), Foreign: int32(o.int("foreign", 0)), End: history.EndClean, Took: o.duration("took")}
+	p.Messages = int32(o.int("got", int64(p.Want)))
+	p.Response = i <= 2 && p.Status == 200 && !o.has("noresponse")
+	if end, ok := o["end"]; ok {
+		p.End = ends[end]
+	}
+	p.Events = p.Messages + p.Wrong + p.Foreign
+	s.add(history.Record{Kind: history.KindProbe, Probe: p})
 }
 
 func (s *script) begin(w []string) error {
@@ -296,7 +320,7 @@ func (s *script) ledger(w []string) error {
 		emitted++
 	}
 	s.add(history.Record{Kind: history.KindLedgerCall, Ledger: history.Ledger{Known: true, Emitted: emitted,
-		Executions: int32(o.int("exec", 1)), Responses: int32(o.int("resp", 1)), Cancelled: o.has("cancelled")}})
+		Executions: int32(o.int("exec", 1)), Responses: int32(o.int("resp", 1)), Cancelled: o.has("cancelled"), CancelSeen: o.has("cancelled")}})
 	return err
 }
 
@@ -359,11 +383,11 @@ func balance(t testing.TB, v judge.Verdict) {
 	if m.Expected != m.Delivered+m.Lost+m.LostAllowed+m.Degraded+m.Undecided {
 		t.Errorf("messages do not balance: %+v", m)
 	}
-	if r := v.Responses; r.Expected != r.Received+r.Missing {
+	if r := v.Responses; r.Expected != r.Received+r.Missing+r.MissingAllowed {
 		t.Errorf("responses do not balance: %+v", r)
 	}
 	st := v.Streams
-	if st.Opened != st.Completed+st.Indeterminate+st.NotSent+st.Refused+st.Cancelled+st.Undecided+st.Failed {
+	if st.Opened != st.Completed+st.Indeterminate+st.NotSent+st.Refused+st.Cancelled+st.Undecided+st.Failed+st.Severed {
 		t.Errorf("streams do not balance: %+v", st)
 	}
 }

@@ -9,15 +9,50 @@ import (
 func (j *Judge) sentences(v *Verdict) {
 	switch v.Word {
 	case Holds:
-		v.Sentence = fmt.Sprintf("%s in %s survived %s: none lost, none repeated, all in order.",
-			plural(v.Messages.Delivered, "message", "messages"), plural(v.Streams.Judged, "stream", "streams"),
-			plural(v.Faults.Cuts, "cut", "cuts"))
+		v.Sentence = fmt.Sprintf("%s in %s survived %s: %s.", plural(v.Messages.Delivered, "message", "messages"),
+			plural(v.Streams.Judged, "stream", "streams"), plural(v.Faults.Cuts, "cut", "cuts"), j.promise(v))
+		if v.Messages.LostAllowed > 0 && v.Retention > 0 {
+			v.Also = append(v.Also, j.retained(v))
+		}
 	case Violated:
 		v.Sentence = j.violatedSentence(v)
 		v.Also = j.alsoViolated(v)
 	default:
 		j.inconclusive(v)
 	}
+}
+
+// promise says what held, and what the contract had to allow for it.
+func (j *Judge) promise(v *Verdict) string {
+	m, text := &v.Messages, "none lost, none repeated, all in order"
+	lost, responses := m.LostAllowed, v.Responses.MissingAllowed
+	var allowed []string
+	if lost > 0 {
+		where := "went with a refused cursor"
+		if j.setup.Contract == NoPromise {
+			where = "fell between two links"
+		}
+		allowed = append(allowed, thousands(lost)+" "+where)
+	}
+	if responses > 0 {
+		allowed = append(allowed, plural(responses, "response of a cut call never came", "responses of cut calls never came"))
+	}
+	switch {
+	case lost > 0 || responses > 0:
+		text = "none lost otherwise, none repeated, all in order"
+	case m.DuplicatedAllowed > 0:
+		text = "none lost, all in order"
+		allowed = append(allowed, thousands(m.DuplicatedAllowed)+" came again after a resume")
+	default:
+		return text
+	}
+	return fmt.Sprintf("%s; %s, as the contract %q allows", text, strings.Join(allowed, " and "), j.setup.Contract)
+}
+
+// retained says how old the refused cursors were.
+func (j *Judge) retained(v *Verdict) string {
+	return fmt.Sprintf("%s refused its cursor, the youngest %.3g s old: that is retention, not silent loss.",
+		plural(j.special.retained, "stream was", "streams were"), v.Retention.Seconds())
 }
 
 // violatedSentence names the damage, the gravest first.
@@ -75,9 +110,8 @@ func (j *Judge) alsoViolated(v *Verdict) []string {
 	case v.Streams.Damaged > 0:
 		also = append(also, controlCalls(c.Calls)+" complete, so it is the resume that fails.")
 	}
-	if n := j.special.retained; n > 0 {
-		also = append(also, fmt.Sprintf("%s refused its cursor, the youngest %.3g s old: that is retention, not silent loss.",
-			plural(n, "stream was", "streams were"), v.Retention.Seconds()))
+	if j.special.retained > 0 {
+		also = append(also, j.retained(v))
 	}
 	return also
 }
@@ -95,7 +129,7 @@ func (j *Judge) inconclusive(v *Verdict) {
 	sp := &j.special
 	seen := v.Streams.Opened + v.Control.Calls
 	switch {
-	case seen > 0 && sp.withID == 0, sp.notResumable > 0 && v.Resumes.Succeeded == 0:
+	case j.setup.Contract != NoPromise && (seen > 0 && sp.withID == 0 || sp.notResumable > 0 && v.Resumes.Succeeded == 0):
 		v.Sentence = cannot + ": the server offers no resumption."
 		v.Next = "give it an event store (TypeScript: `eventStore`), or judge it as it is: --contract none"
 		if cut := v.Streams.Cut; cut > 0 {

@@ -1,5 +1,7 @@
 package judge
 
+import "github.com/gapless-dev/gapless/loadgen/history"
+
 // settleMessages fills the message counts of the stream, so that
 //
 //	Expected = Delivered + Lost + LostAllowed + Degraded + Undecided
@@ -13,7 +15,7 @@ func (s *Stream) settleMessages() {
 		s.settleByNumber()
 	}
 	m := &s.msgs
-	m.Expected = m.Delivered + m.Lost + m.Degraded + m.Undecided
+	m.Expected = m.Delivered + m.Lost + m.LostAllowed + m.Degraded + m.Undecided
 }
 
 func (s *Stream) settleByLedger() {
@@ -24,7 +26,7 @@ func (s *Stream) settleByLedger() {
 		m.Undecided = s.acct.highest - s.acct.distinct
 		return
 	}
-	m.Delivered, m.Lost, m.Degraded = l.arrived, l.lost, l.degraded
+	m.Delivered, m.Lost, m.LostAllowed, m.Degraded = l.arrived, l.lost, l.allowed, l.degraded
 	if s.tailUndecided() {
 		m.Undecided = l.tail
 	}
@@ -40,12 +42,15 @@ func (s *Stream) settleByNumber() {
 		below = min(below, n)
 	}
 	m.Delivered = s.acct.within(below)
-	m.Lost = below - m.Delivered
+	m.LostAllowed = s.holesAllowed(below)
+	m.Lost = below - m.Delivered - m.LostAllowed
 	tail := max(0, n-below)
 	switch {
 	case s.errors > 0: // an error says nothing about how many messages were due
 		m.Undecided = tail
-	case s.fate == fateAnswered || s.fate == fateRefused:
+	case tail > 0 && s.lossAllowed(below+1):
+		m.LostAllowed += tail
+	case s.tailDue():
 		m.Lost += tail
 	case s.tailUndecided():
 		m.Undecided = tail
@@ -64,6 +69,22 @@ func (s *Stream) expected() int64 {
 		return s.judge.setup.Expected
 	}
 	return s.total
+}
+
+// tailDue tells that everything that was accepted had to come, up to the last message.
+// The missing end of an unanswered call is no loss: its response is missing too.
+func (s *Stream) tailDue() bool {
+	return s.fate == fateAnswered || s.fate == fateRefused ||
+		s.kind == history.StreamGet && s.fate == fateFailed && s.responses > 0
+}
+
+// lateTail counts the missing end of a GET stream that stayed silent although its call
+// was answered: lost, if the generator has an alibi.
+func (s *Stream) lateTail() int64 {
+	if s.kind == history.StreamGet && s.fate == fateTooLate && s.responses > 0 {
+		return s.msgs.Undecided
+	}
+	return 0
 }
 
 // tailUndecided tells that the missing end of the call is counted, as undecided. For
@@ -85,9 +106,8 @@ func (s *Stream) lostRanges() []Range {
 		return s.ledger.lostAt
 	}
 	n := s.acct.highest
-	if e := s.expected(); e > 0 && (n > e || (s.fate == fateAnswered || s.fate == fateRefused) && s.errors == 0) {
+	if e := s.expected(); e > 0 && (n > e || s.tailDue() && s.errors == 0) {
 		n = e
 	}
-	ranges, _ := s.acct.missing(n)
-	return ranges
+	return s.acct.missing(n, s.lossAllowed)
 }

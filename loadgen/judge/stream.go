@@ -30,6 +30,8 @@ type Stream struct {
 	cursor       uint32        // ordinal of the last committed id
 	cursorAt     time.Duration // when it was committed
 	responses    uint32
+	answeredAt   uint16 // attempt of the last response
+	reanswered   uint32 // responses beyond the first that the contract allows
 	errors       uint32
 	lastProgress float64
 	progressed   bool
@@ -50,7 +52,11 @@ type Stream struct {
 	refused  int32 // status that ended the stream's resuming, 0 when none did
 	cutAge   time.Duration
 	ledger   *ledgerAccount
+	attempts []uint16 // AtLeastOnce: attempt+1 of the last delivery of message i+1
+	gaps     []Range  // NoPromise: missing runs that straddle the boundary of two links
+	tailGap  bool     // the response came on a later link than the last message
 	strays   []stray
+	probes   probing
 	evidence []Evidence
 	order    []Inversion
 	lines    timeline
@@ -67,15 +73,18 @@ type tally struct{ checked, violated, pending int64 }
 type exchange struct {
 	attempt   uint16
 	resume    bool
-	injected  bool // a cut fired on it
+	injected  bool // a fault of ours ended it
 	responded bool
 	illegal   bool
 	ledOn     bool // an event came
+	numbered  bool // a numbered message came
+	over      bool
 	status    int32
 	body      history.Body
 	missed    int32
 	events    uint32 // dispatched events, those with empty data included
 	link      uint32
+	above     int64 // the highest number when it began
 }
 
 // A moment is what the account says of the event at hand.
@@ -86,6 +95,9 @@ type moment struct {
 	jumped   int64 // first number that it skipped
 	message  bool  // it carries a JSON-RPC message
 	response bool  // own response or error
+	posted   bool  // it is, and came on the POST beside a GET stream
+	allowed  bool  // a repeat that the contract allows
+	probe    probeWord
 	before   bool  // own response was delivered before this event
 	altered  bool  // a repeat whose bytes differ from the first delivery
 	above    int64 // the highest number before it
@@ -112,6 +124,8 @@ func (s *Stream) Observe(r *history.Record) {
 		s.head(r)
 	case history.KindInjection:
 		s.inject(r)
+	case history.KindProbe:
+		s.probes.begin(r)
 	case history.KindSettled:
 		s.resettled = s.settled
 		s.outcome, s.settled, s.settledAt = r.Outcome, true, r.At
@@ -122,8 +136,11 @@ func (s *Stream) Observe(r *history.Record) {
 	for _, f := range s.judge.facts {
 		f(s, r)
 	}
-	if r.Kind == history.KindEnd {
+	switch r.Kind {
+	case history.KindEnd:
 		s.ended(r)
+	case history.KindProbe:
+		s.probes.note(r, s.now.probe)
 	}
 	s.lines.fact(s, r)
 }
@@ -143,10 +160,14 @@ func (s *Stream) note(r *history.Record) {
 	e := &r.Event
 	s.now = moment{before: s.responses > 0, above: s.acct.highest}
 	n := &s.now
-	s.ex.events++
 	s.lastEventAt = r.At
 	n.message = e.Class >= history.ClassProgress
-	if e.HasID && !e.Late {
+	n.response = !e.Late && e.Owner == history.OwnerSelf && (e.Class == history.ClassResponse || e.Class == history.ClassError)
+	n.posted = n.response && s.kind == history.StreamGet
+	if !n.posted {
+		s.ex.events++
+	}
+	if e.HasID && !e.Late && !n.posted {
 		s.noteID(r)
 	}
 	if e.Late {
@@ -160,21 +181,31 @@ func (s *Stream) note(r *history.Record) {
 	}
 	n.own = true
 	switch {
-	case e.Class == history.ClassResponse || e.Class == history.ClassError:
-		if e.Owner == history.OwnerSelf {
-			n.response = true
-			s.responses++
-			if e.Class == history.ClassError {
-				s.errors++
-			}
-			s.ex.responded = true
-		}
+	case n.response:
+		s.answer(e)
 	case n.message && e.Seq > 0 && e.Class != history.ClassJunk:
 		s.number(e)
 	}
 	if n.message && s.ex.resume && s.ex.missed >= 0 && s.ex.events <= uint32(s.ex.missed) {
 		s.resumes.replayed++
 	}
+}
+
+// answer notes the response of this call.
+func (s *Stream) answer(e *history.Event) {
+	if s.responses > 0 {
+		if s.now.allowed = s.repeatAllowed(s.answeredAt); s.now.allowed {
+			s.reanswered++
+		}
+	} else {
+		s.tailGap = !s.ex.numbered && s.ex.attempt > 0
+	}
+	s.responses++
+	s.answeredAt = s.ex.attempt
+	if e.Class == history.ClassError {
+		s.errors++
+	}
+	s.ex.responded = !s.now.posted
 }
 
 // number notes a numbered message of this call.
@@ -188,7 +219,11 @@ func (s *Stream) number(e *history.Event) {
 	switch n.standing {
 	case repeated:
 		n.altered = !s.sameHash(e.Seq, e.Hash)
-		s.msgs.Duplicated++
+		if n.allowed = s.repeatAllowed(s.lastAttempt(e.Seq)); n.allowed {
+			s.msgs.DuplicatedAllowed++
+		} else {
+			s.msgs.Duplicated++
+		}
 	case fresh, behind:
 		s.keepHash(e.Seq, e.Hash)
 		if n.standing == behind {
@@ -204,6 +239,7 @@ func (s *Stream) number(e *history.Event) {
 	case s.acct.prefix == s.acct.highest:
 		s.gapAfter = afterLast // every hole was filled
 	}
+	s.place(e.Seq)
 }
 
 // after updates what the next event is compared with.
@@ -219,7 +255,7 @@ func (s *Stream) after(r *history.Record) {
 }
 
 func (s *Stream) begin(r *history.Record) {
-	s.ex = exchange{attempt: r.Attempt, resume: r.Exchange.Resume, missed: -1, link: r.Link}
+	s.ex = exchange{attempt: r.Attempt, resume: r.Exchange.Resume, missed: -1, link: r.Link, above: s.acct.highest}
 	if r.Exchange.Cursor > s.cursor { // a block with an id and no data moved it
 		s.cursor, s.hasID = r.Exchange.Cursor, true
 	}
@@ -230,7 +266,7 @@ func (s *Stream) begin(r *history.Record) {
 
 func (s *Stream) head(r *history.Record) {
 	s.ex.status, s.ex.body, s.ex.missed = int32(r.Head.Status), r.Head.Body, r.Head.Missed
-	if !s.ex.resume {
+	if !s.ex.resume || s.ex.injected { // a head after the end of its link is made up
 		return
 	}
 	status := r.Head.Status
@@ -250,11 +286,14 @@ func (s *Stream) head(r *history.Record) {
 
 func (s *Stream) inject(r *history.Record) {
 	in := &r.Injection
-	s.faults.add(in, r.At)
-	if !isCut(in.Kind) {
+	s.faults.add(in, r.At, s.hasID)
+	if in.Ends {
+		s.ex.injected = true
+		s.probes.struck = s.ex.over
+	}
+	if !isCut(in) {
 		return
 	}
-	s.ex.injected = true
 	if s.ex.resume && s.ex.events == 0 {
 		s.resumes.doubleCuts++
 	}
@@ -267,6 +306,7 @@ func (s *Stream) inject(r *history.Record) {
 func (s *Stream) ended(r *history.Record) {
 	s.end.last, s.end.lastInjected, s.end.lastStatus = r.End, s.ex.injected, s.ex.status
 	s.end.lastResume = s.ex.resume
+	s.ex.over = true
 	if r.End != history.EndStatus && r.End != history.EndUnreachable {
 		s.end.linkEndedAt = r.At
 		s.end.linkEnded = true

@@ -9,52 +9,59 @@ import (
 // A strike counts the injections of one kind at one place.
 type strike struct {
 	kind, place string
+	wide        bool // of a storm
 	count       int64
 	atRisk      int64 // cuts after a committed id that an accepted resume followed
 }
 
 // strikes are the faults that one stream met.
 type strikes struct {
-	kinds    []strike // unique kind and place, in order of first appearance
+	kinds    []strike // unique kind, place and width, in order of first appearance
 	injected int64
 	cuts     int64
 	openings int64
-	early    bool   // one struck at or before the first committed id
+	early    bool   // one ended a link at or before the first committed id
+	vague    bool   // one may have: what the client got of the link is not known to the byte
 	cutAfter bool   // a cut struck after a committed id
 	waiting  uint16 // index+1 of the last cut that no accepted resume followed yet
 	last     uint16 // index+1 of the last injection
-	lastAt   time.Duration
+	lastAt   time.Duration // when the last one had acted
 }
 
-// isCut tells the kinds of fault that end a link from those that disturb it.
-func isCut(kind string) bool {
-	switch kind {
-	case "rst", "fin", "chunk-end", "blackhole", "storm", "server-crash", "server-drain":
-		return true
+// isCut tells an injection that cut a link from one that only made it suffer, or that
+// made up an answer: those can lose nothing, so they excuse no loss.
+func isCut(in *history.Injection) bool {
+	switch in.Kind {
+	case "delay", "throttle", "slice", "stall", "refuse", "status":
+		return false
 	}
-	return false
+	return in.Ends
 }
 
-func (f *strikes) add(in *history.Injection, at time.Duration) {
+// add notes an injection. hasID tells that the client has committed an id.
+func (f *strikes) add(in *history.Injection, at time.Duration, hasID bool) {
 	i := 0
-	for i < len(f.kinds) && (f.kinds[i].kind != in.Kind || f.kinds[i].place != in.Place) {
+	for i < len(f.kinds) && (f.kinds[i].kind != in.Kind || f.kinds[i].place != in.Place || f.kinds[i].wide != in.RunWide) {
 		i++
 	}
 	if i == len(f.kinds) {
-		f.kinds = append(f.kinds, strike{kind: in.Kind, place: in.Place})
+		f.kinds = append(f.kinds, strike{kind: in.Kind, place: in.Place, wide: in.RunWide})
 	}
 	f.kinds[i].count++
 	f.injected++
-	f.last, f.lastAt = uint16(i+1), at
+	f.last, f.lastAt = uint16(i+1), max(f.lastAt, at+in.For)
 	if in.Opening {
 		f.openings++
 	}
-	if !isCut(in.Kind) {
+	if in.Ends {
+		f.early = f.early || !in.AfterID
+		f.vague = f.vague || in.Approximate
+	}
+	if !isCut(in) {
 		return
 	}
 	f.cuts++
-	f.early = f.early || !in.AfterID
-	if in.AfterID {
+	if in.AfterID && (hasID || !in.Approximate) {
 		f.cutAfter = true
 		f.waiting = uint16(i + 1)
 	}

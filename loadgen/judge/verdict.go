@@ -27,7 +27,8 @@ type Tail struct {
 	// LedgerDropped counts calls that the target's ledger had no room for.
 	LedgerDropped int64
 	// Planned streams of the load (0 means Setup.Streams), the largest number open at
-	// once, arrivals that were dropped since too many were open, and storms that fired.
+	// once, arrivals that were dropped since too many were open, and storms that fired:
+	// each cuts many links at one instant, and counts once for the bound.
 	Planned, MaxOpen, DroppedArrivals, Storms int64
 	// StartDelayP99 is how late streams started; Saturated that the generator's CPU was
 	// full. Touched counts the streams that this may have changed.
@@ -71,10 +72,13 @@ type Verdict struct {
 	// JudgedCuts counts calls that were cut after a committed id and settled.
 	JudgedCuts int64
 	// CutsAtRisk counts cuts after a committed id that an accepted resume followed, in
-	// judged streams. With nothing lost in N of them, the chance of loss per cut is at
-	// most LossBound95 = 3/N at 95 %; 0 when something was lost or N is 0.
+	// judged streams; a storm counts once. With nothing lost in N of them, the chance of
+	// loss per cut is at most LossBound95 = 3/N at 95 %; 0 when something was lost, though
+	// the contract allows it, or N is 0.
 	CutsAtRisk  int64
 	LossBound95 float64
+	// Bounds are the same for each place at which a cut was at risk, by name.
+	Bounds []PlaceBound
 	// Retention is the age of the youngest cursor that was refused, 0 when none was.
 	Retention time.Duration
 
@@ -83,6 +87,14 @@ type Verdict struct {
 	After []AfterCount
 	// Guilty are damaged streams with their timelines, one of every shape first.
 	Guilty []Guilty
+}
+
+// PlaceBound bounds the chance of loss per cut at one place, at 95 %: 0 when the run
+// lost something.
+type PlaceBound struct {
+	Place  string
+	AtRisk int64
+	Bound  float64
 }
 
 // AfterCount is one row of the table of what damaged streams had met; After is ""

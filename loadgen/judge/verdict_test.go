@@ -115,7 +115,7 @@ func TestWord(t *testing.T) {
 			s.Reach = []judge.Want{{Name: "cuts", Want: 1}, {Name: "resumes", Want: 1}, {Name: "places", Want: 1}}
 		}, nil, judge.Holds, ""},
 		{"too few open – inconclusive", good, func(s *judge.Setup) { s.Reach = []judge.Want{{Name: "max_open", Want: 5}} }, func(t *judge.Tail) { t.MaxOpen = 4 }, judge.Inconclusive, "max_open: wanted 5, got 4"},
-		{"contract not built – inconclusive", good, func(s *judge.Setup) { s.Contract = judge.Bounded }, nil, judge.Inconclusive, "not built yet"},
+		{"contract unknown – inconclusive", good, func(s *judge.Setup) { s.Contract = "maybe" }, nil, judge.Inconclusive, "is unknown"},
 		{"answered with an error – inconclusive", healthyCut + "stream 2 session 1 load\npost\nhead 200 sse\nprime\nm 1-5\nerror\nend clean\nsettled completed\nledger 5" + canaryScript, nil, nil, judge.Inconclusive, "answered with an error"},
 		{"settled twice – inconclusive", strings.Replace(good, "settled completed\n", "settled completed\nsettled completed\n", 2), nil, nil, judge.Inconclusive, "exactly one outcome"},
 		{"nothing tells the count – inconclusive", healthyCut + canaryScript, func(s *judge.Setup) { numbered(s); s.Expected = 0 }, nil, judge.Inconclusive, "how many messages 1 call had due"},

@@ -1,0 +1,126 @@
+package judge
+
+import (
+	"github.com/gapless-dev/gapless/loadgen/history"
+)
+
+// A probeWord is what a probe's answer says of the target.
+type probeWord uint8
+
+const (
+	probeUntold probeWord = iota
+	probeConforms
+	probeDeviates
+)
+
+// probing is what a stream knows of its probes.
+type probing struct {
+	struck  bool // a fault of ours ended the link of the next probe
+	usable  bool // the one at hand
+	first   history.Probe
+	told    bool // first holds a replay that said something
+	counts  *[probeCount]probeTally
+	sampled bool
+}
+
+const probeCount = int(history.ProbeOrigin) + 1
+
+// A probeTally counts the probes of one name.
+type probeTally struct{ Asked, Conforming, Deviating int64 }
+
+// begin decides whether the answer can tell anything: not if the question could not
+// be asked, or if we are to blame for how it ended.
+func (p *probing) begin(r *history.Record) {
+	x := &r.Probe
+	p.usable = x.Offered && !p.struck && x.End != history.EndStopped && x.End != history.EndUnreachable
+	p.struck = false
+}
+
+// note counts the probe. The folds have given their word.
+func (p *probing) note(r *history.Record, word probeWord) {
+	name := int(r.Probe.Name)
+	p.sampled = true
+	if !r.Probe.Offered || name >= probeCount {
+		return
+	}
+	if p.counts == nil {
+		p.counts = new([probeCount]probeTally)
+	}
+	c := &p.counts[name]
+	c.Asked++
+	switch word {
+	case probeConforms:
+		c.Conforming++
+	case probeDeviates:
+		c.Deviating++
+	}
+}
+
+// asked returns the probe of a record if it bears one of the names and can tell
+// something.
+func (s *Stream) asked(r *history.Record, names ...history.ProbeName) *history.Probe {
+	if r.Kind != history.KindProbe || !s.probes.usable {
+		return nil
+	}
+	for _, name := range names {
+		if r.Probe.Name == name {
+			return &r.Probe
+		}
+	}
+	return nil
+}
+
+// conforms notes that a probe was answered as an invariant wants it.
+func (s *Stream) conforms(inv ident) {
+	s.check(inv, 1)
+	if s.now.probe == probeUntold {
+		s.now.probe = probeConforms
+	}
+}
+
+// deviates notes that it was not. What waits for the generator's alibi is neither.
+func (s *Stream) deviates(inv ident, f finding) {
+	if !f.pending {
+		s.check(inv, 1)
+		s.now.probe = probeDeviates
+	}
+	s.find(inv, f)
+}
+
+// silence says that no head came, and whether the target was silent for long enough to
+// blame it for that.
+func silence(p *history.Probe) (silent, long bool) {
+	if p.Status != 0 {
+		return false, false
+	}
+	switch p.End {
+	case history.EndIdle, history.EndDeadline, history.EndOpen:
+		return true, p.Took >= silenceLimit
+	}
+	return false, false
+}
+
+// judgeStatus settles what any probe has in common: it returns false when the status has
+// said everything. Nothing at all is a hang, 5xx a fault of the target's own.
+func (s *Stream) judgeStatus(inv ident, p *history.Probe) bool {
+	silent, long := silence(p)
+	switch {
+	case silent && long:
+		s.deviates(inv, finding{what: probeName(p.Name) + ": no answer", pending: true})
+	case silent:
+	case p.Status == 0:
+		s.deviates(inv, finding{what: probeName(p.Name) + ": no answer, " + endName(p.End)})
+	case p.Status >= 500:
+		s.deviates(inv, finding{what: probeName(p.Name) + ": answered " + statusText(p.Status)})
+	default:
+		return true
+	}
+	return false
+}
+
+// A ProbeCount says how the probes of one name went. What is in neither Conforming nor
+// Deviating could not be told.
+type ProbeCount struct {
+	Name                         string
+	Asked, Conforming, Deviating int64
+}
