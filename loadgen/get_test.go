@@ -31,17 +31,19 @@ func getOnly(g *target, n int) Config {
 	return cfg
 }
 
-func TestGetStream(t *testing.T) {
+// getCase is one GET stream: how each GET is answered, and what comes of it.
+type getCase struct {
+	name    string
+	get     func(v *visit, n int, token func() string)
+	outcome history.Outcome
+	ends    string
+	seqs    string
+	cursors string
+}
+
+func getCases() []getCase {
 	note := "id: n\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\n"
-	for _, c := range []struct {
-		name    string
-		get     func(v *visit, n int, token func() string)
-		outcome history.Outcome
-		ends    string
-		seqs    string
-		cursors string
-		gets    string // calls made before each GET
-	}{
+	return []getCase{
 		{
 			name: "whole – completed, and left open by the target",
 			get: func(v *visit, n int, token func() string) {
@@ -100,7 +102,11 @@ func TestGetStream(t *testing.T) {
 			get:     func(v *visit, n int, token func() string) { v.sse(); token() },
 			outcome: history.OutcomeFailed, ends: "[3]", seqs: "[0]", cursors: "[]",
 		},
-	} {
+	}
+}
+
+func TestGetStream(t *testing.T) {
+	for _, c := range getCases() {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g, called := hearing(t)

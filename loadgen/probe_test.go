@@ -139,17 +139,15 @@ func (h *shelf) answers(change func(*Config)) (all []string, rep Report, seen *r
 	return all, rep, seen
 }
 
-func TestProbes(t *testing.T) {
-	good := []string{
-		"1:200 want 2/2 +0 -0 r=true end=1", "2:200 want 2/2 +0 -0 r=true end=1",
-		"3:400 want 0/0 +0 -0 r=false end=7", "4:400 want 0/0 +0 -0 r=false end=7", "5:400 want 0/0 +0 -0 r=false end=7",
-		"6:400 want 0/0 +0 -0 r=false end=7", "7:404 want 0/0 +0 -0 r=false end=7", "8:403 want 0/0 +0 -0 r=false end=7",
-	}
-	for _, c := range []struct {
-		name   string
-		break_ func(h *shelf)
-		want   map[int]string // what differs from good
-	}{
+// probeCase is a target with something wrong, and the answers that show it.
+type probeCase struct {
+	name  string
+	spoil func(h *shelf)
+	want  map[int]string // by number: what differs from a good target
+}
+
+func probeCases() []probeCase {
+	return []probeCase{
 		{"all is well", func(*shelf) {}, nil},
 		{"replay from the beginning of what is kept", func(h *shelf) {
 			h.replay = func(rest string, _ int) string { return strings.SplitAfter(rest, "\n\n")[0] + rest }
@@ -183,11 +181,20 @@ func TestProbes(t *testing.T) {
 		{"no sessions – not asked", func(h *shelf) { h.stateless = true; h.lenient = true; h.shared = true }, map[int]string{
 			4: "5:200 want 0/0 +3 -0 r=false end=1", 5: "6:0 want 0/0 +0 -0 r=false end=0", 6: "7:0 want 0/0 +0 -0 r=false end=0", 7: "8:200 want 0/0 +0 -0 r=false end=1",
 		}},
-	} {
+	}
+}
+
+func TestProbes(t *testing.T) {
+	good := []string{
+		"1:200 want 2/2 +0 -0 r=true end=1", "2:200 want 2/2 +0 -0 r=true end=1",
+		"3:400 want 0/0 +0 -0 r=false end=7", "4:400 want 0/0 +0 -0 r=false end=7", "5:400 want 0/0 +0 -0 r=false end=7",
+		"6:400 want 0/0 +0 -0 r=false end=7", "7:404 want 0/0 +0 -0 r=false end=7", "8:403 want 0/0 +0 -0 r=false end=7",
+	}
+	for _, c := range probeCases() {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newShelf(t)
-				c.break_(h)
+				c.spoil(h)
 				got, rep, seen := h.answers(nil)
 				want := slices.Clone(good)
 				for i, w := range c.want {
