@@ -21,9 +21,9 @@ const (
 	// headerMissed tells on the answer to a resume how many events the log held
 	// behind the cursor when the connection was accepted.
 	headerMissed = "Gapless-Missed"
-	// headerStream carries the name of a stream from the handler to the middleware,
-	// inside the SDK. It is never on the wire: a client's own value is overwritten.
-	headerStream = "Gapless-Stream"
+	// headerCall carries the id of a request from the handler to the middleware, inside
+	// the SDK. It is never on the wire: a client's own value is dropped.
+	headerCall = "Gapless-Call"
 )
 
 // Revisions of MCP that are served, and the one from which streams are primed.

@@ -134,6 +134,8 @@ type Event struct {
 	Get bool
 	// Missed is the number of events a resume has to replay.
 	Missed int
+	// Written tells that an event the store did not take was written without an id.
+	Written bool
 	// Outcome is how a resume was answered, Reason why a connection ended.
 	Outcome Outcome
 	Reason  Reason
@@ -150,6 +152,7 @@ const (
 	Detached // it no longer does; Reason says why
 	Resumed  // a GET with Last-Event-ID was answered; Outcome says how
 	Answered // the response of a request was given to its stream
+	Unstored // the store did not take an event; Written says whether a client got it
 )
 
 // Outcome is how a resume was answered.
@@ -181,10 +184,11 @@ const (
 	ReasonReplaced               // another connection took its place
 	ReasonTimeout                // the client did not read for too long
 	ReasonError                  // events it needed were gone, or the store failed
+	ReasonPolling                // the server closed it, the stream goes on
 	reasons
 )
 
 // String returns the name a metric uses.
 func (r Reason) String() string {
-	return [...]string{"server", "client", "replaced", "timeout", "error"}[r]
+	return [...]string{"server", "client", "replaced", "timeout", "error", "polling"}[r]
 }

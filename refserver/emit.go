@@ -8,9 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -24,7 +22,9 @@ const emitSchema = `{"type":"object","properties":{
 "result_bytes":{"type":"integer","minimum":0,"description":"size of the text in the result, at least"},
 "hold":{"type":"object","properties":{"key":{"type":"string"},"streams":{"type":"integer","minimum":1}},
 "description":"wait until so many calls with this key are open, at most 60 s"},
-"polling_closes":{"type":"integer","minimum":0}}}`
+"on":{"type":"string","enum":["call","get"],"description":"the stream to send on: that of the call, or the GET stream of the session, where the sending goes on after the call was answered"},
+"requests":{"type":"integer","minimum":0,"description":"pings to the client, spread over the call; each is waited for"},
+"polling_closes":{"type":"integer","minimum":0,"description":"how often the connection is closed, spread over the call, while the stream goes on"}}}`
 
 // emitArgs are the arguments of emit.
 type emitArgs struct {
@@ -37,7 +37,9 @@ type emitArgs struct {
 		Key     string `json:"key"`
 		Streams int    `json:"streams"`
 	} `json:"hold"`
-	PollingCloses int `json:"polling_closes"`
+	On            string `json:"on"`
+	Requests      int    `json:"requests"`
+	PollingCloses int    `json:"polling_closes"`
 }
 
 // Bounds of the arguments.
@@ -45,6 +47,13 @@ const (
 	maxMessages   = 10_000_000
 	maxEmitBytes  = 16 << 20
 	maxIntervalMS = 3_600_000
+	maxSpread     = 100_000 // requests, and polling closes
+)
+
+// onCall and onGet are the streams that emit can send on; the first is the default.
+const (
+	onCall = "call"
+	onGet  = "get"
 )
 
 func (a emitArgs) validate() error {
@@ -60,15 +69,16 @@ func (a emitArgs) validate() error {
 	check(a.Bytes >= 0 && a.Bytes <= maxEmitBytes, "bytes is out of bounds")
 	check(a.ResultBytes >= 0 && a.ResultBytes <= maxEmitBytes, "result_bytes is out of bounds")
 	check(a.Hold.Streams >= 0 && len(a.Hold.Key) <= 128, "hold is out of bounds")
+	check(a.On == "" || a.On == onCall || a.On == onGet, `on is neither "call" nor "get"`)
+	check(a.Requests >= 0 && a.Requests <= maxSpread, "requests is out of bounds")
+	check(a.PollingCloses >= 0 && a.PollingCloses <= maxSpread, "polling_closes is out of bounds")
 	return errors.Join(errs...)
 }
 
-// emitLag is how many unread bytes emit leaves before its client.
-const emitLag = 256 << 10
-
 // AddEmit adds the tool emit to a server: it sends numbered progress notifications,
-// at a pace, on the stream of its call, and enters them in the ledger, which may be
-// nil. It needs a [Handler] in front of the server.
+// at a pace, and enters them in the ledger, which may be nil. They go on the stream of
+// its call, or, in the background, on the GET stream of the session. It needs a
+// [Handler] in front of the server.
 func AddEmit(server *mcp.Server, ledger *Ledger) {
 	gate := newBarrier()
 	server.AddTool(&mcp.Tool{
@@ -85,11 +95,23 @@ func AddEmit(server *mcp.Server, ledger *Ledger) {
 		if err := args.validate(); err != nil {
 			return nil, invalid(err)
 		}
-		stream := StreamFrom(ctx)
-		if stream == nil {
+		call := callFrom(ctx)
+		if call == nil {
 			return nil, errors.New("emit needs the reference server's own handler")
 		}
-		return emit(ctx, stream, ledger, gate, args, req.Params.Meta["progressToken"])
+		e := &emission{args: args, token: req.Params.Meta["progressToken"], gate: gate, stream: call.stream, client: req.Session}
+		e.account = ledger.begin(tokenName(e.token))
+		if e.account != nil {
+			call.onAnswer(e.account.answered)
+		}
+		if args.On == onGet {
+			return e.inBackground(ctx)
+		}
+		sent, err := e.run(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("emit: %w", err)
+		}
+		return e.result("emitted " + strconv.Itoa(sent)), nil
 	})
 }
 
@@ -97,30 +119,17 @@ func invalid(err error) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "emit: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
 }
 
-func emit(ctx context.Context, stream *Stream, ledger *Ledger, gate *barrier, args emitArgs, token any) (*mcp.CallToolResult, error) {
-	name := tokenName(token)
-	account := ledger.begin(name)
-	sent, err := 0, gate.wait(ctx, args.Hold.Key, args.Hold.Streams)
-	if err == nil {
-		sent, err = emitAll(ctx, stream, account, args, token)
-	}
-	gate.leave(args.Hold.Key)
-	if account != nil {
-		stream.onAnswer(account.answered)
-	}
-	account.ended(ctx.Err() != nil)
-	if err != nil {
-		return nil, fmt.Errorf("emit: %w", err)
-	}
-	text := "emitted " + strconv.Itoa(sent)
-	if n := args.ResultBytes - len(text) - 1; n > 0 {
+// result is what a call is answered with: a text, filled up to the size asked for, and
+// the name of the call.
+func (e *emission) result(text string) *mcp.CallToolResult {
+	if n := e.args.ResultBytes - len(text) - 1; n > 0 {
 		text += " " + plainFiller(n)
 	}
 	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
-	if name != "" {
+	if name := tokenName(e.token); name != "" {
 		result.Meta = mcp.Meta{"gapless/call": name}
 	}
-	return result, nil
+	return result
 }
 
 // tokenName returns a progress token as text, "" when there is none.
@@ -134,45 +143,4 @@ func tokenName(token any) string {
 		}
 	}
 	return ""
-}
-
-// emitAll sends the messages of a call, burst after burst, at instants counted from
-// the first one, and returns how many it sent.
-func emitAll(ctx context.Context, stream *Stream, account *entry, args emitArgs, token any) (int, error) {
-	if token == nil || args.Messages == 0 {
-		return 0, nil // without a token there is nothing to notify progress of
-	}
-	message := newProgress(token, args.Messages, args.Bytes)
-	limit := max(emitLag/int64(max(args.Bytes, 128)), 16)
-	interval := time.Duration(args.IntervalMS * float64(time.Millisecond))
-	burst := max(args.Burst, 1)
-	start := time.Now()
-	var timer *time.Timer
-	for k := 1; k <= args.Messages; k++ {
-		if interval > 0 && k > 1 && (k-1)%burst == 0 {
-			wait := time.Until(start.Add(interval * time.Duration((k-1)/burst)))
-			if timer == nil {
-				timer = time.NewTimer(wait)
-				defer timer.Stop()
-			} else {
-				timer.Reset(wait)
-			}
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				return k - 1, ctx.Err()
-			}
-		}
-		if err := stream.waitRoom(ctx, limit); err != nil {
-			return k - 1, err
-		}
-		frame, body := message.frame(k)
-		account.intend(xxhash.Sum64(body))
-		err := stream.append(ctx, frame, false)
-		account.emitted(err)
-		if err != nil {
-			return k - 1, err
-		}
-	}
-	return args.Messages, nil
 }

@@ -170,7 +170,7 @@ func TestLedger_IsWhatTheClientSaw_AndForgets(t *testing.T) {
 		code, got := take(t, p.fixture.Admin, `{"calls":["a","nobody","b"]}`)
 		calls := got["calls"].([]any)
 		want := map[string]any{
-			"call": "a", "known": true, "emitted": 3.0, "executions": 1.0, "responses": 1.0, "cancelled": false,
+			"call": "a", "known": true, "emitted": 3.0, "executions": 1.0, "responses": 1.0, "answers": 0.0, "cancelled": false,
 			"hashes": strings.Trim(string(encoded), `"`), "unstored": []any{}, "unknown": []any{},
 		}
 		if code != 200 || got["dropped"] != 0.0 || len(calls) != 3 || !reflect.DeepEqual(calls[0], any(want)) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,36 +49,84 @@ func TestLedger_CountsTheResponseBeforeAnybodyCanSeeIt(t *testing.T) {
 	})
 }
 
-// What the store does not take is known to the ledger, and nobody waits for it.
-func TestStoreThatFails_EndsTheCall_AndTheLedgerKnows(t *testing.T) {
+// refusing is a store that takes no event with this text in it.
+func refusing(t testing.TB, text string) *hooked {
+	return &hooked{newStore(t, store.Limits{}), func(e store.Event) error {
+		if strings.Contains(string(e.Frame), text) {
+			return errors.New("no space")
+		}
+		return nil
+	}}
+}
+
+// What the store does not take is written without an id, in its place; the call goes
+// on, and who counts knows.
+func TestStoreThatFails_CostsIDsAndNoEvents(t *testing.T) {
 	tests := []struct {
 		name, refuse string
-		unknown      []int64
-		responses    int
-		got          []int
+		unstored     []int64
+		withoutID    []int // indices of the events that came
 	}{
-		{"a message", `"progress":3,`, []int64{3}, 1, []int{-1, 1, 2, 0}},
-		{"the response", `"result"`, []int64{}, 0, upTo(20)[:21]},
+		{"a message – it alone has no id", `"progress":3,`, []int64{3}, []int{3}},
+		{"many messages – all in order", `"progress":1`, []int64{1, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, []int{1, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}},
+		{"the response – the stream ends all the same", `"result"`, []int64{}, []int{21}},
+		{"everything but the priming event – as without a store", `"jsonrpc"`, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}, upTo(21)[1:22]},
+		{"the priming event – the call is served", "data: \n", []int64{}, nil},
 	}
 	for _, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			p := virtual(t, refserver.Config{Store: &hooked{newStore(t, store.Limits{}), func(e store.Event) error {
-				if strings.Contains(string(e.Frame), tt.refuse) {
-					return errors.New("no space")
+		for _, args := range []string{twenty, `{"messages":20}`} {
+			synctest.Test(t, func(t *testing.T) {
+				var unstored atomic.Int32
+				p := virtual(t, refserver.Config{Store: refusing(t, tt.refuse), OnEvent: func(e refserver.Event) {
+					if e.Kind == refserver.Unstored {
+						unstored.Add(1)
+					}
+				}}).open(latest)
+				all := p.emit(1, "a", args).rest()
+				want := upTo(20)
+				if strings.Contains(tt.refuse, "data") {
+					want = want[1:]
 				}
-				return nil
-			}}}).open(latest)
-			if got := numbers(t, p.emit(1, "a", twenty).rest()); !slices.Equal(got, tt.got) {
-				t.Errorf("%s: got %v", tt.name, got)
-			}
-			if c := p.fixture.Ledger.Take([]string{"a"})[0]; !slices.Equal(c.Unknown, tt.unknown) || c.Responses != tt.responses {
-				t.Errorf("%s: ledger %+v", tt.name, c)
-			}
-			if n := gather(p.rig)["gapless_server_store_errors_total"]; n != "1" {
-				t.Errorf("%s: %s errors counted", tt.name, n)
-			}
-		})
+				if got := numbers(t, all); !slices.Equal(got, want) {
+					t.Errorf("%s: got %v", tt.name, got)
+				}
+				var without []int
+				for i, e := range all {
+					if e.id == "" {
+						without = append(without, i)
+					}
+				}
+				if !slices.Equal(without, tt.withoutID) {
+					t.Errorf("%s: events %v have no id", tt.name, without)
+				}
+				if c := p.fixture.Ledger.Take([]string{"a"})[0]; !slices.Equal(c.Unstored, tt.unstored) || c.Responses != 1 || len(c.Unknown) > 0 {
+					t.Errorf("%s: ledger %+v", tt.name, c)
+				}
+				refused := max(len(tt.withoutID), 1)
+				if n := gather(p.rig)["gapless_server_store_errors_total"]; n != strconv.Itoa(refused) || int(unstored.Load()) != refused {
+					t.Errorf("%s: %s errors counted, %d told", tt.name, n, unstored.Load())
+				}
+			})
+		}
 	}
+}
+
+// With nobody connected what the store does not take is gone, and the ledger says so.
+func TestStoreThatFails_WhileDetached_LosesOnlyThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := virtual(t, refserver.Config{Store: refusing(t, `"progress":9,`)}).open(latest)
+		s := p.emit(1, "a", twenty)
+		seen := s.take(4)
+		s.cut()
+		pass(time.Second)
+		got := numbers(t, slices.Concat(seen, p.resume(seen[3].id).rest()))
+		if want := slices.Delete(upTo(20), 9, 10); !slices.Equal(got, want) {
+			t.Errorf("got %v", got)
+		}
+		if c := p.fixture.Ledger.Take([]string{"a"})[0]; !slices.Equal(c.Unstored, []int64{9}) || c.Emitted != 20 || c.Responses != 1 {
+			t.Errorf("ledger %+v", c)
+		}
+	})
 }
 
 // A handler that does not listen to its context holds up nobody but itself.

@@ -20,14 +20,20 @@ type follower struct {
 	// replay is the number of events still to come that were stored before the
 	// connection was accepted.
 	replay int
-	left   chan struct{} // closed when the follower has left its stream
+	// holdsID: the client came with a cursor, or the opening gives it one.
+	holdsID bool
+	left    chan struct{} // closed when the follower has left its stream
 
-	ctx    context.Context // done when the follower is not to wait any more
-	cancel context.CancelFunc
-
-	mu   sync.Mutex
-	sink sink  // nil before start
-	cut  error // why the link was cut; nil while it was not
+	mu       sync.Mutex
+	ctx      context.Context // done when there is more to do than wait for the log
+	cancel   context.CancelFunc
+	sink     sink  // nil before start
+	cut      error // why the link was cut; nil while it was not
+	draining bool  // to leave at the end of the log
+	farewell []byte
+	closing  bool // to leave soon, with the farewell
+	leaving  bool // decided: nothing more is taken on
+	loose    []looseEvent
 }
 
 func newFollower(stream *Stream, tail store.Tail) *follower {
@@ -52,7 +58,103 @@ func (f *follower) stop(cause error) {
 
 // drain makes the follower leave when it has written what the log holds; then the
 // body ends as it should.
-func (f *follower) drain() { f.cancel() }
+func (f *follower) drain() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.draining = true
+	f.cancel()
+}
+
+// leave makes the follower leave soon: after what the log holds, or one more batch of
+// it, and the farewell. It reports whether the follower was not about to leave anyway.
+func (f *follower) leave(farewell []byte) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cut != nil || f.draining || f.closing || f.leaving {
+		return false
+	}
+	f.closing, f.farewell = true, farewell
+	f.cancel()
+	return true
+}
+
+// pass has an event written that is not in the log, behind all that the log holds. It
+// reports false when the follower is as good as gone.
+func (f *follower) pass(event looseEvent) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cut != nil || f.leaving {
+		return false
+	}
+	f.loose = append(f.loose, event)
+	f.cancel()
+	return true
+}
+
+// interrupted is what a follower does when it need not wait for the log any more: it
+// writes what was passed to it and goes on, or returns why it leaves.
+func (f *follower) interrupted() error {
+	for {
+		f.mu.Lock()
+		loose := f.loose
+		f.loose = nil
+		if len(loose) == 0 {
+			err := f.decide()
+			f.mu.Unlock()
+			if errors.Is(err, errPolling) {
+				err = errors.Join(err, f.write(f.farewell))
+			}
+			return err
+		}
+		f.mu.Unlock()
+		for _, event := range loose {
+			err := f.write(event.frame)
+			event.written <- err
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// decide says why the follower leaves, nil if it stays. f.mu is held.
+func (f *follower) decide() error {
+	f.leaving = true
+	switch {
+	case f.cut != nil:
+		return f.cut
+	case f.closing:
+		return errPolling
+	case f.draining:
+		return context.Canceled
+	}
+	f.leaving = false
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return nil
+}
+
+// waiting returns the context to wait with.
+func (f *follower) waiting() context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ctx
+}
+
+// release lets go of what the follower held to wait with.
+func (f *follower) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leaving = true
+	f.cancel()
+}
+
+// due reports whether the connection is to be closed without waiting for the log to
+// run dry, which it may never do. What was passed by has its place at the end of it.
+func (f *follower) due() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closing && len(f.loose) == 0
+}
 
 // gone tells the follower that its client has left.
 func (f *follower) gone() { f.stop(errClientGone) }
@@ -82,13 +184,13 @@ func (f *follower) run() (clean bool) {
 	h.cfg.OnEvent(Event{Kind: Attached, Get: get, Missed: f.replay})
 	err := f.follow()
 	reason := f.reason(err)
-	if reason == ReasonServer && f.wasCut() == nil {
+	if (reason == ReasonServer || reason == ReasonPolling) && f.wasCut() == nil {
 		clean = f.sink.finish() == nil
 	}
 	if !clean {
 		f.sink.reset()
 	}
-	f.cancel()
+	f.release()
 	_ = f.tail.Close() // the log stays as it is whatever a tail says
 	f.stream.detach(f)
 	h.metrics.closed[reason].Inc()
@@ -110,9 +212,16 @@ func (f *follower) follow() error {
 		f.opening = nil
 	}
 	for {
-		batch, err := f.tail.Next(f.ctx)
+		closing := f.due()
+		batch, err := f.tail.Next(f.waiting())
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if errors.Is(err, context.Canceled) {
+			if err := f.interrupted(); err != nil {
+				return err
+			}
+			continue
 		}
 		if err != nil {
 			return err
@@ -124,6 +233,9 @@ func (f *follower) follow() error {
 		f.account(batch)
 		f.stream.written.Store(known - int64(batch.Behind))
 		f.stream.signalRoom()
+		if closing && f.due() {
+			return f.interrupted()
+		}
 	}
 }
 
@@ -160,6 +272,8 @@ func (f *follower) account(batch store.Batch) {
 func (f *follower) reason(err error) Reason {
 	cut := f.wasCut()
 	switch {
+	case errors.Is(err, errPolling) && cut == nil && !errors.Is(err, errWrite):
+		return ReasonPolling
 	case err == nil, errors.Is(err, context.Canceled) && cut == nil:
 		return ReasonServer
 	case errors.Is(cut, errReplaced):

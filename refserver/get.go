@@ -67,11 +67,12 @@ func (s *session) claim(ctx context.Context, tail store.Tail) (*follower, error)
 			return nil, errSessionEnded
 		}
 		f := newFollower(stream, tail)
+		f.holdsID = true
 		err := stream.attach(ctx, f, s.h.cfg.OnConflict == Takeover)
 		if err == nil {
 			return f, nil
 		}
-		f.cancel()
+		f.release()
 		if !errors.Is(err, errRetired) {
 			return nil, err
 		}
@@ -144,7 +145,7 @@ func (h *Handler) listen(w http.ResponseWriter, r *http.Request, s *session) *re
 		return h.unavailable(err)
 	}
 	if err := stream.attach(r.Context(), f, false); err != nil {
-		f.cancel()
+		f.release()
 		_ = f.tail.Close() // nothing was read from it
 		return refuse(http.StatusConflict, errConflict.Error())
 	}

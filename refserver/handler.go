@@ -100,34 +100,6 @@ func (h *Handler) session(r *http.Request) (*session, *refusal) {
 	return s, nil
 }
 
-// route puts the stream of a request into the context of its handler.
-func (h *Handler) route(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if extra := req.GetExtra(); extra != nil {
-			if name := extra.Header.Get(headerStream); name != "" {
-				h.mu.Lock()
-				s := h.sessions[req.GetSession().ID()]
-				h.mu.Unlock()
-				if s != nil {
-					if stream := s.stream(name); stream != nil {
-						ctx = context.WithValue(ctx, streamKey{}, stream)
-					}
-				}
-			}
-		}
-		return next(ctx, method, req)
-	}
-}
-
-type streamKey struct{}
-
-// StreamFrom returns the stream of the request that a handler serves, nil when ctx
-// does not come from a handler behind a [Handler].
-func StreamFrom(ctx context.Context) *Stream {
-	s, _ := ctx.Value(streamKey{}).(*Stream)
-	return s
-}
-
 // add takes a new session in.
 func (h *Handler) add(s *session) *refusal {
 	if refused := h.admit(s); refused != nil {

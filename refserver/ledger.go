@@ -51,6 +51,7 @@ type entry struct {
 	settled            int    // messages whose result is entered
 	unstored, unknown  []int64
 	executions, answer int
+	requests           int // of the server, answered by the client
 	cancelled          bool
 }
 
@@ -62,12 +63,15 @@ type Call struct {
 	Emitted    int `json:"emitted"`
 	Executions int `json:"executions"`
 	// Responses counts the responses that were given to the stream of the call.
-	Responses int  `json:"responses"`
+	Responses int `json:"responses"`
+	// Answers counts the requests of the server to the client that were answered.
+	Answers   int  `json:"answers"`
 	Cancelled bool `json:"cancelled"`
 	// Hashes are the xxhash64 of message 1..Emitted, 8 bytes each, big-endian.
 	Hashes []byte `json:"hashes"`
-	// Unstored are the messages that were sent without an id since the store failed,
-	// Unknown those of which nobody knows: they may arrive once or not at all.
+	// Unstored are the messages that the store did not take: they were sent without an
+	// id to the client that was connected, if one was. Unknown are those of which nobody
+	// knows: they may arrive once or not at all.
 	Unstored []int64 `json:"unstored"`
 	Unknown  []int64 `json:"unknown"`
 }
@@ -118,7 +122,7 @@ func (e *entry) call() Call {
 	emitted := len(e.hashes) / 8
 	c := Call{
 		Call: e.token, Known: true, Emitted: emitted, Executions: e.executions,
-		Responses: e.answer, Cancelled: e.cancelled,
+		Responses: e.answer, Answers: e.requests, Cancelled: e.cancelled,
 		Hashes:   append([]byte{}, e.hashes...),
 		Unstored: append([]int64{}, e.unstored...),
 		Unknown:  append([]int64{}, e.unknown...),
@@ -190,7 +194,10 @@ func (e *entry) emitted(err error) {
 	e.ledger.mu.Lock()
 	defer e.ledger.mu.Unlock()
 	e.settled = len(e.hashes) / 8
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrUnstored):
+		e.unstored = append(e.unstored, int64(e.settled))
+	case err != nil:
 		e.unknown = append(e.unknown, int64(e.settled))
 	}
 }
@@ -200,6 +207,16 @@ func (e *entry) answered(by int) {
 	e.ledger.mu.Lock()
 	defer e.ledger.mu.Unlock()
 	e.answer += by
+}
+
+// answeredRequest enters that the client answered a request of the server.
+func (e *entry) answeredRequest() {
+	if e == nil {
+		return
+	}
+	e.ledger.mu.Lock()
+	defer e.ledger.mu.Unlock()
+	e.requests++
 }
 
 // ended enters that the tool has returned.

@@ -37,6 +37,7 @@ const (
 	pathLive path = iota
 	pathReplay
 	pathPriming
+	pathUnstored
 	paths
 )
 
@@ -82,7 +83,7 @@ func newMetrics(cfg Config) (*metrics, error) {
 	}
 	events := counter("events_total", "Events written to clients.", "path")
 	bytes := counter("event_bytes_total", "Bytes of the events written to clients.", "path")
-	for p, name := range [paths]string{"live", "replay", "priming"} {
+	for p, name := range [paths]string{"live", "replay", "priming", "unstored"} {
 		m.events[p], m.bytes[p] = events.WithLabelValues(name), bytes.WithLabelValues(name)
 	}
 	resumes := counter("resumes_total", "Requests with a Last-Event-ID, by how they were answered.", "outcome")

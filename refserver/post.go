@@ -18,6 +18,7 @@ const bodyTime = 30 * time.Second
 
 // post serves one client message ("2025-11-25 transports, Sending Messages").
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
+	r.Header.Del(headerCall)
 	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
 		return refuse(http.StatusNotAcceptable, "Accept must list application/json and text/event-stream")
 	}
@@ -96,7 +97,7 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *js
 	var answer []byte
 	select {
 	case answer = <-reply:
-	case <-s.done:
+	case <-s.ctx.Done():
 		return refuse(http.StatusServiceUnavailable, "the server is shutting down")
 	case <-r.Context().Done():
 		s.end()
@@ -116,26 +117,26 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *js
 
 // call serves a request: its answer is a stream of its own, followed from the start.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, request *jsonrpc.Request) *refusal {
-	stream, refused := s.begin(request.ID, nil)
+	c, refused := s.begin(request.ID, nil)
 	if refused != nil {
 		return refused
 	}
+	stream := c.stream
 	f, err := s.fromStart(r.Context(), stream)
 	if err != nil {
-		s.abandon(request.ID, stream)
+		s.abandon(stream, request.ID)
 		return h.unavailable(err)
 	}
 	if err := stream.attach(r.Context(), f, false); err != nil {
-		s.abandon(request.ID, stream)
+		s.abandon(stream, request.ID)
 		return refuse(http.StatusConflict, err.Error())
 	}
-	r.Header.Set(headerStream, stream.key.Name)
-	request.Extra = &mcp.RequestExtra{Header: r.Header}
+	request.Extra = c.extra(request.ID, r.Header)
 	return h.follow(w, r, f, func() bool {
 		if s.push(context.Background(), request) {
 			return true
 		}
-		s.abandon(request.ID, stream)
+		s.abandon(stream, request.ID)
 		return false
 	})
 }
@@ -147,17 +148,23 @@ func (s *session) fromStart(ctx context.Context, stream *Stream) (*follower, err
 	var opening []byte
 	if s.primed() {
 		id, wire, err := stream.prime(ctx)
-		if err != nil {
+		switch {
+		case err == nil:
+			cursor.ID, opening = id, wire
+		case errors.Is(err, store.ErrFull) || !degrades(ctx, err):
 			return nil, err
+		default:
+			s.h.metrics.storeErrors.Inc()
+			s.h.cfg.Logger.Error("the event store failed: a stream has no priming event", "error", err)
+			s.h.cfg.OnEvent(Event{Kind: Unstored, Get: stream.kind() == kindGet})
 		}
-		cursor.ID, opening = id, wire
 	}
 	tail, err := s.h.store.After(ctx, cursor)
 	if err != nil {
 		return nil, err
 	}
 	f := newFollower(stream, tail)
-	f.opening = opening
+	f.opening, f.holdsID = opening, opening != nil
 	return f, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -28,8 +27,10 @@ type session struct {
 	h        *Handler
 	id       string
 	incoming chan jsonrpc.Message
-	done     chan struct{} // closed when the session has ended
+	ctx      context.Context // done when the session has ended
+	cancel   context.CancelFunc
 	idle     *time.Timer
+	work     sync.WaitGroup // what runs in the background
 
 	mu       sync.Mutex
 	ended    bool
@@ -39,12 +40,6 @@ type session struct {
 	calls    map[jsonrpc.ID]*call // in flight
 	streams  map[string]*Stream   // open ones, and finished ones with a follower
 	lastName int
-}
-
-// call is a request in flight, and where its response goes.
-type call struct {
-	stream *Stream
-	reply  chan []byte // for initialize, which is answered with JSON; else nil
 }
 
 // The SDK sees a session as these two.
@@ -59,14 +54,15 @@ func (h *Handler) newSession() (*session, *refusal) {
 		h:        h,
 		id:       h.cfg.Nonce(),
 		incoming: make(chan jsonrpc.Message),
-		done:     make(chan struct{}),
 		lastUsed: time.Now(),
 		calls:    make(map[jsonrpc.ID]*call),
 		streams:  make(map[string]*Stream),
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.idle = time.AfterFunc(h.cfg.Limits.Idle, s.expire)
 	if refused := h.add(s); refused != nil {
 		s.idle.Stop()
+		s.cancel()
 		return nil, refused
 	}
 	if _, err := h.server.Connect(context.Background(), s, nil); err != nil {
@@ -88,7 +84,7 @@ func (s *session) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case m := <-s.incoming:
 		return m, nil
-	case <-s.done:
+	case <-s.ctx.Done():
 		return nil, io.EOF
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -100,7 +96,7 @@ func (s *session) push(ctx context.Context, m jsonrpc.Message) bool {
 	select {
 	case s.incoming <- m:
 		return true
-	case <-s.done:
+	case <-s.ctx.Done():
 	case <-ctx.Done():
 	}
 	return false
@@ -124,40 +120,6 @@ func (s *session) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 	}
 	return nil
-}
-
-// respond gives a response to the stream of its request.
-func (s *session) respond(ctx context.Context, m *jsonrpc.Response, data []byte) {
-	s.mu.Lock()
-	c := s.calls[m.ID]
-	delete(s.calls, m.ID)
-	s.mu.Unlock()
-	if c == nil {
-		s.h.cfg.Logger.Warn("response to a request that is not in flight")
-		return
-	}
-	if c.reply != nil {
-		c.reply <- data
-		return
-	}
-	c.stream.answer(ctx, frame(data))
-}
-
-// notify gives a notification or request to the stream of the request it was made
-// for, else to the standalone stream, and reports whether a stream took it.
-func (s *session) notify(ctx context.Context, data []byte) bool {
-	stream := StreamFrom(ctx)
-	if stream == nil || stream.session != s {
-		stream = s.stream(standalone)
-	}
-	if stream == nil {
-		return false // the client never opened a standalone stream: it has no cursor there
-	}
-	if err := stream.append(ctx, frame(data), false); err != nil {
-		s.h.cfg.Logger.Warn("message not sent", "error", err)
-		return false
-	}
-	return true
 }
 
 // Close implements [mcp.Connection]. The SDK calls it, perhaps more than once, when
@@ -187,6 +149,7 @@ func (s *session) Close() error {
 // left have been given their rest.
 func (s *session) release(leaving []*follower) {
 	defer s.h.running.Done()
+	s.work.Wait()
 	for _, f := range leaving {
 		<-f.left
 	}
@@ -205,11 +168,23 @@ func (s *session) end() {
 		return
 	}
 	s.ended = true
-	close(s.done)
+	s.cancel()
 	s.idle.Stop()
 	for _, stream := range s.streams {
 		stream.drain()
 	}
+}
+
+// background runs f, whose context is done when the session ends, and reports whether
+// the session still takes work. What the store keeps of the session outlives f.
+func (s *session) background(f func(context.Context)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.work.Go(func() { f(s.ctx) })
+	return true
 }
 
 // touch notes that the client used the session.
@@ -239,47 +214,12 @@ func (s *session) expire() {
 	}
 }
 
-// begin makes the stream of a request, and registers the request as in flight.
-func (s *session) begin(id jsonrpc.ID, reply chan []byte) (*Stream, *refusal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.ended:
-		return nil, &refusal{status: http.StatusNotFound, code: -32001, text: "session not found"}
-	case s.calls[id] != nil:
-		// The SDK would answer nothing at all, and the map would send the first response
-		// to the second stream.
-		return nil, &refusal{http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "a request with this id is in flight"}
-	case len(s.calls) >= s.h.cfg.Limits.Calls:
-		return nil, refuse(http.StatusTooManyRequests, "too many requests in flight")
-	}
-	c := &call{reply: reply}
-	if reply == nil {
-		s.lastName++
-		c.stream = s.open(strconv.Itoa(s.lastName))
-		s.h.metrics.opened[kindPost].Inc()
-	}
-	s.calls[id] = c
-	return c.stream, nil
-}
-
 // open makes a stream under a name. s.mu is held.
 func (s *session) open(name string) *Stream {
 	stream := newStream(s, name)
 	s.streams[name] = stream
 	s.h.metrics.streams[kindOf(name)][stateDetached].Inc()
 	return stream
-}
-
-// abandon takes back a request that the SDK never saw.
-func (s *session) abandon(id jsonrpc.ID, stream *Stream) {
-	s.mu.Lock()
-	delete(s.calls, id)
-	s.mu.Unlock()
-	if stream != nil {
-		stream.finish()
-		s.forget(stream)
-	}
 }
 
 // stream returns an open stream, nil if there is none of this name.

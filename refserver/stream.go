@@ -3,10 +3,8 @@ package refserver
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gapless-dev/gapless/refserver/store"
 )
@@ -37,6 +35,7 @@ type Stream struct {
 	// and written out, in the same count; the difference is how far the client lags.
 	appended, written atomic.Int64
 	connected         atomic.Bool
+	failing           atomic.Bool   // the store failed before, which was logged
 	room              chan struct{} // a token after each write and each detaching
 
 	mu       sync.Mutex
@@ -44,9 +43,8 @@ type Stream struct {
 	finished bool      // the response was given to the stream
 	// retired: finished, unfollowed, and no longer found by its name. A connection
 	// that still holds it must look again, or two could follow one log.
-	retired   bool
-	lastID    string    // id of the last event, for a standalone stream opened again
-	answering func(int) // see onAnswer
+	retired bool
+	lastID  string // id of the last event, for a standalone stream opened again
 }
 
 func newStream(s *session, name string) *Stream {
@@ -58,20 +56,18 @@ func newStream(s *session, name string) *Stream {
 }
 
 // Send appends one JSON-RPC message, ready-made, to the stream. It fails once the
-// response was sent, and when the store fails.
+// response was sent. When the store fails, the message is written without an id to the
+// client that is connected; if there is none the error is an [ErrUnstored].
 func (s *Stream) Send(ctx context.Context, message []byte) error {
-	return s.append(ctx, frame(message), false)
+	err := s.append(ctx, frame(message), false)
+	if wasWritten(err) {
+		return nil
+	}
+	return err
 }
 
-// onAnswer has f called with 1 before the response is given to the stream, and with
-// -1 if the stream did not take it: whoever sees the response finds it counted.
-func (s *Stream) onAnswer(f func(int)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answering = f
-}
-
-// append puts a framed message into the log. The frame is not kept.
+// append puts a framed message into the log. The frame is not kept. An event that the
+// store did not take has an [unstored] error, be it that it reached the client.
 func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 	h := s.session.h
 	if h.cfg.Defect.Swallow(s.attached(), last) {
@@ -79,8 +75,8 @@ func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 	}
 	id, err := h.store.Append(ctx, s.key, store.Event{Frame: frame, Last: last})
 	if err != nil {
-		if !errors.Is(err, store.ErrEnded) {
-			h.metrics.storeErrors.Inc()
+		if degrades(ctx, err) {
+			return s.passBy(ctx, frame, err)
 		}
 		return err
 	}
@@ -93,23 +89,18 @@ func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 	return nil
 }
 
-// answer puts the response into the log, which ends it.
-func (s *Stream) answer(ctx context.Context, frame []byte) {
-	s.mu.Lock()
-	count := s.answering
-	s.answering = nil
-	s.mu.Unlock()
-	if count == nil {
-		count = func(int) {}
-	}
-	count(1)
-	if err := s.append(ctx, frame, true); err != nil {
-		count(-1)
-		s.session.h.cfg.Logger.Error("response not stored", "error", err)
+// answer puts a response into the log, which ends it, and reports whether the stream
+// took it.
+func (s *Stream) answer(ctx context.Context, frame []byte) bool {
+	err := s.append(ctx, frame, true)
+	taken := err == nil || wasWritten(err)
+	if !taken {
+		s.session.h.cfg.Logger.Error("response not sent", "error", err)
 	}
 	s.session.h.cfg.OnEvent(Event{Kind: Answered})
 	s.finish()
 	s.session.forget(s)
+	return taken
 }
 
 // finish notes that nothing will be appended any more. Whoever follows the stream,
@@ -127,11 +118,7 @@ func (s *Stream) finish() *follower {
 // prime appends the priming event and returns it as it goes on the wire.
 func (s *Stream) prime(ctx context.Context) (id string, wire []byte, err error) {
 	var event store.Event
-	if ms := s.session.h.cfg.Retry / time.Millisecond; ms > 0 {
-		event.Frame = strconv.AppendInt([]byte("retry: "), int64(ms), 10)
-		event.Frame = append(event.Frame, '\n')
-	}
-	event.Frame = append(event.Frame, "data: \n\n"...)
+	event.Frame = append(retryLine(s.session.h.cfg.Retry), "data: \n\n"...)
 	id, err = s.session.h.store.Append(ctx, s.key, event)
 	if err != nil {
 		return "", nil, err
@@ -211,12 +198,17 @@ func (s *Stream) drain() {
 // blocking on a socket is to an ordinary handler: nobody but the one that emits
 // faster than its client reads has to wait, and without a client it never waits.
 func (s *Stream) waitRoom(ctx context.Context, limit int64) error {
+	waited := false
 	for s.connected.Load() && s.appended.Load()-s.written.Load() >= limit {
 		select {
 		case <-s.room:
+			waited = true
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	if waited {
+		s.signalRoom() // others may wait for the same stream, and there is one token
 	}
 	return ctx.Err()
 }

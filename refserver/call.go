@@ -1,0 +1,196 @@
+package refserver
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// call is a request in flight, and where its response goes.
+type call struct {
+	stream *Stream
+	reply  chan []byte // for initialize, which is answered with JSON; else nil
+	// answering is told what becomes of the response; see onAnswer. The handler of the
+	// call sets it, and the SDK gives the response in the same goroutine.
+	answering func(int)
+}
+
+// onAnswer has f called with 1 before the response is given to the stream, and with
+// -1 if the stream did not take it: whoever sees the response finds it counted.
+func (c *call) onAnswer(f func(int)) { c.answering = f }
+
+type callKey struct{}
+
+// withCall returns a context that leads to a call.
+func withCall(ctx context.Context, c *call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+func callFrom(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// StreamFrom returns the stream of the request that a handler serves, nil when ctx
+// does not come from a handler behind a [Handler].
+func StreamFrom(ctx context.Context) *Stream {
+	if c := callFrom(ctx); c != nil {
+		return c.stream
+	}
+	return nil
+}
+
+// StandaloneFrom returns the GET stream of the session whose request a handler serves
+// ("2025-11-25 transports, Listening for Messages"). It is nil until the client has
+// opened that stream once: before, it has no cursor there, and nothing is kept for it.
+func StandaloneFrom(ctx context.Context) *Stream {
+	if c := callFrom(ctx); c != nil {
+		return c.stream.session.stream(standalone)
+	}
+	return nil
+}
+
+// route puts the call of a request into the context of its handler.
+func (h *Handler) route(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if extra := req.GetExtra(); extra != nil {
+			if name := extra.Header.Get(headerCall); name != "" {
+				h.mu.Lock()
+				s := h.sessions[req.GetSession().ID()]
+				h.mu.Unlock()
+				if s != nil {
+					if c := s.call(name); c != nil {
+						ctx = withCall(ctx, c)
+					}
+				}
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// call finds a request in flight by its id, as JSON.
+func (s *session) call(name string) *call {
+	id, err := decodeID([]byte(name))
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.calls[id]; c != nil && c.stream != nil {
+		return c
+	}
+	return nil
+}
+
+// extra is what the SDK is told of a request besides its text: the headers, among them
+// one that leads [Handler.route] to the call, and the hook that closes the connection.
+func (c *call) extra(id jsonrpc.ID, header http.Header) *mcp.RequestExtra {
+	name, err := json.Marshal(id.Raw())
+	if err != nil {
+		panic(err) // an id is a string or an integer
+	}
+	header.Set(headerCall, string(name))
+	return &mcp.RequestExtra{
+		Header:         header,
+		CloseSSEStream: func(a mcp.CloseSSEStreamArgs) { c.stream.CloseConnection(a.RetryAfter) },
+	}
+}
+
+// begin makes the stream of a request, and registers the request as in flight.
+func (s *session) begin(id jsonrpc.ID, reply chan []byte) (*call, *refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if refused := s.admit(id); refused != nil {
+		return nil, refused
+	}
+	c := &call{reply: reply}
+	if reply == nil {
+		c.stream = s.openPost()
+	}
+	s.calls[id] = c
+	return c, nil
+}
+
+// admit says why a request cannot be taken. s.mu is held.
+func (s *session) admit(id jsonrpc.ID) *refusal {
+	switch {
+	case s.ended:
+		return &refusal{status: http.StatusNotFound, code: -32001, text: "session not found"}
+	case s.calls[id] != nil:
+		// The SDK would answer nothing at all, and the map would send the first response
+		// to the second stream.
+		return &refusal{http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "a request with this id is in flight"}
+	case len(s.calls) >= s.h.cfg.Limits.Calls:
+		return refuse(http.StatusTooManyRequests, "too many requests in flight")
+	}
+	return nil
+}
+
+// openPost makes a stream for the answer to a POST. s.mu is held.
+func (s *session) openPost() *Stream {
+	s.lastName++
+	s.h.metrics.opened[kindPost].Inc()
+	return s.open(strconv.Itoa(s.lastName))
+}
+
+// abandon takes back requests that the SDK never saw, and their stream.
+func (s *session) abandon(stream *Stream, ids ...jsonrpc.ID) {
+	s.mu.Lock()
+	for _, id := range ids {
+		delete(s.calls, id)
+	}
+	s.mu.Unlock()
+	if stream != nil {
+		stream.finish()
+		s.forget(stream)
+	}
+}
+
+// respond gives a response to the stream of its request.
+func (s *session) respond(ctx context.Context, m *jsonrpc.Response, data []byte) {
+	s.mu.Lock()
+	c := s.calls[m.ID]
+	delete(s.calls, m.ID)
+	s.mu.Unlock()
+	if c == nil {
+		s.h.cfg.Logger.Warn("response to a request that is not in flight")
+		return
+	}
+	if c.reply != nil {
+		c.reply <- data
+		return
+	}
+	count := c.answering
+	if count == nil {
+		count = func(int) {}
+	}
+	count(1)
+	if !c.stream.answer(ctx, frame(data)) {
+		count(-1)
+	}
+}
+
+// notify gives a notification or request to the stream of the request it was made
+// for, else to the standalone stream, and reports whether a stream took it.
+func (s *session) notify(ctx context.Context, data []byte) bool {
+	stream := StreamFrom(ctx)
+	if stream == nil || stream.session != s {
+		stream = s.stream(standalone)
+	}
+	if stream == nil {
+		return false // the client never opened a standalone stream: it has no cursor there
+	}
+	err := stream.append(ctx, frame(data), false)
+	if wasWritten(err) {
+		return true
+	}
+	if err != nil {
+		s.h.cfg.Logger.Warn("message not sent", "error", err)
+	}
+	return err == nil
+}
