@@ -13,8 +13,12 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/history"
 )
 
-// ledgerBatch is the number of calls asked for in one request.
-const ledgerBatch = 500
+const (
+	// ledgerBatch is the number of calls asked for in one request.
+	ledgerBatch = 500
+	// ledgerBytes bounds the answer; a message takes 11 bytes of it.
+	ledgerBytes = 1 << 30
+)
 
 // A ledger asks the reference server what it emitted and executed.
 type ledger struct {
@@ -82,7 +86,12 @@ func (l *ledger) ask(ctx context.Context, calls []string) (*ledgerAnswer, error)
 		return nil, fmt.Errorf("ledger: status %d: %.200q", resp.StatusCode, said)
 	}
 	answer := new(ledgerAnswer)
-	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+	// Read whole: a decoder on the stream would scan the long hashes twice.
+	text, err := io.ReadAll(io.LimitReader(resp.Body, ledgerBytes))
+	if err == nil {
+		err = json.Unmarshal(text, answer)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	if len(answer.Calls) != len(calls) {
