@@ -5,6 +5,8 @@ package chaos
 var chunkEnd = kindSpec{
 	name:       "chunk-end",
 	about:      "The body ends as its framing says (last chunk, or the close it ends with) in the middle of an event.",
+	at:         []Place{MidEvent, MidResponse, GetStream},
+	elsewhere:  "outside an event a legal end of the body is what the target may do itself",
 	end:        End{Legal: true},
 	insideOnly: true,
 }

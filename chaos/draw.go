@@ -6,15 +6,17 @@ package chaos
 type purpose uint64
 
 const (
-	drawSlot   purpose = iota + 1 // which streams get a fault, and which place
-	drawPlace                     // a second choice of place
-	drawAfter                     // how far into the messages
-	drawK                         // which replayed event
-	drawOffset                    // which byte
-	drawAnchor                    // which cut a resume place follows
-	drawOrder                     // which of two at the same position
-	drawOnly                      // which fault a stream keeps that can have only one
-	drawLead                      // which fault comes first to make a resume possible
+	drawSlot    purpose = iota + 1 // which streams get a fault, and which place
+	drawPlace                      // a second choice of place
+	drawAfter                      // how far into the messages
+	drawK                          // which replayed event
+	drawOffset                     // which byte
+	drawAnchor                     // which cut a resume place follows
+	drawOrder                      // which of two at the same position
+	drawOnly                       // which fault a stream keeps that can have only one
+	drawLead                       // which fault comes first to make a resume possible
+	drawSurvive                    // a place that the stream survives
+	drawStorm                      // which links a storm strikes
 )
 
 // draw returns 64 bits for a purpose and the things it is about.

@@ -16,7 +16,7 @@ func (l *Link) examine(p []byte) (direct int) {
 			return 0
 		}
 	}
-	queued := l.holding || l.reframe
+	queued := l.holding || l.heading || l.reframe
 	for i := 0; i < len(p); {
 		n, payload, mark := l.scan.Next(p[i:l.lookTo(i, len(p))])
 		b := p[i : i+n]
@@ -29,7 +29,7 @@ func (l *Link) examine(p []byte) (direct int) {
 		if mark != scan.None && l.marked(mark) || l.holding && l.full() {
 			return direct
 		}
-		queued = queued || l.holding || l.reframe
+		queued = queued || l.holding || l.reframe || len(l.pauses) > 0
 		if !l.watching {
 			return direct + l.rest(p[i:], queued)
 		}
@@ -50,7 +50,7 @@ func (l *Link) lookTo(from, to int) int {
 func (l *Link) queue(b []byte, payload bool) {
 	switch {
 	case l.reframe && !payload:
-	case l.holding:
+	case l.holding || l.heading:
 		l.held = append(l.held, b...)
 	case l.reframe:
 		l.out = appendChunk(l.out, b)
@@ -72,8 +72,11 @@ func (l *Link) rest(p []byte, queued bool) int {
 func (l *Link) marked(m scan.Mark) bool {
 	switch m {
 	case scan.HeadDone:
+		if l.heading && l.headHeld() {
+			return true
+		}
 		head := l.scan.Head()
-		l.now.missed = head.Missed
+		l.now.missed, l.headed = head.Missed, true
 		l.reframe = head.SSE && head.Framing == scan.FramingChunked && l.ex.Victim.wantsLegalEnd()
 		l.settle(l.view(headDone))
 	case scan.EventStart:
@@ -139,7 +142,7 @@ func (l *Link) eventEnded() bool {
 // that is being re-framed has to be followed to its end.
 func (l *Link) settle(v *view) {
 	idle := v.moment == headDone && !l.scan.Head().SSE || l.ex.Victim.over(v)
-	l.watching = l.reframe || !idle
+	l.watching = l.reframe || l.following || !idle
 }
 
 // bodyEnded ends a re-framed body the way the real one ended. Broken framing must
@@ -158,18 +161,30 @@ func (l *Link) bodyEnded(m scan.Mark) {
 	l.watching = false
 }
 
-// release queues the held event for delivery.
+// release queues the held event, or the held head, for delivery.
 func (l *Link) release() {
-	if !l.holding {
+	if !l.holding && !l.heading {
 		return
 	}
-	l.holding = false
+	l.holding, l.heading = false, false
 	if l.reframe {
 		l.out = appendChunk(l.out, l.held)
 	} else {
 		l.out = append(l.out, l.held...)
 	}
 	l.held = l.held[:0]
+}
+
+// headHeld lets the faults decide on a head that is complete and tells whether the link
+// was cut in it.
+func (l *Link) headHeld() bool {
+	v := l.view(insideHead)
+	v.head = len(l.held)
+	if l.ask(v) {
+		return true
+	}
+	l.release()
+	return false
 }
 
 // view is what the faults are asked about. What stays the same during an exchange is
@@ -182,34 +197,82 @@ func (l *Link) view(m moment) *view {
 	return v
 }
 
-// ask lets the faults decide and cuts the link if one of them strikes.
+// ask lets the faults decide and tells whether the link was cut by one of them.
 func (l *Link) ask(v *view) bool {
 	d, ok := l.ex.Victim.decide(v, l.reframe || l.scan.Head().Framing == scan.FramingClose)
-	if !ok {
+	if !ok || !l.active() {
 		return false
 	}
-	end := kinds[d.fault.Kind].end
-	if v.moment == insideEvent {
-		l.keep(d.at)
+	if kinds[d.fault.Kind].lasts != nil {
+		l.interrupt(v, d)
+		return false
 	}
-	c := &cut{injection: l.injection(v, d), err: l.cutError(end)}
-	if end.Legal && l.reframe {
-		c.tail = []byte(lastChunk)
-	}
-	l.ex.Victim.strike(d.fault)
-	l.cut, l.watching, l.holding, l.held = c, false, false, nil
-	end.close(l.conn)
+	l.sever(v, d)
 	return true
 }
 
-// keep queues the first n bytes of the held event. Where the framing is the target's
-// own, they may be spread over several chunks: the saved scanner finds them again.
-func (l *Link) keep(n int) {
-	if l.reframe {
-		if n > 0 {
-			l.out = appendChunk(l.out, l.held[:n])
+// active tells whether faults may strike now.
+func (l *Link) active() bool {
+	return !l.life.isHealed() && (l.nemesis == nil || l.nemesis.active())
+}
+
+// interrupt notes where among the bytes that wait a lasting fault begins.
+func (l *Link) interrupt(v *view, d decision) {
+	in := l.injection(v, d)
+	l.ex.Victim.strike(d.fault)
+	if v.moment == insideEvent || v.moment == insideHead {
+		n := l.keep(d.at)
+		l.held = append(l.held[:0], l.held[n:]...)
+	}
+	l.pauses = append(l.pauses, pause{at: len(l.out), fault: d.fault.Planned, injection: in})
+}
+
+// sever cuts the link at the position. Behind what waits for a lasting fault the
+// connection lives on until the reader gets there.
+func (l *Link) sever(v *view, d decision) {
+	end := kinds[d.fault.Kind].end
+	mine := l.life.claim() // else a storm was first, and has its position from the scanner
+	if mine {
+		if v.moment == insideEvent || v.moment == insideHead {
+			l.keep(d.at)
 		}
+		c := &cut{injection: l.injection(v, d), err: l.cutError(end), silent: end.Silent, swallows: end.Silent}
+		if end.Legal && l.reframe {
+			c.tail = []byte(lastChunk)
+		}
+		l.ex.Victim.strike(d.fault)
+		l.cut, l.holding, l.heading, l.held = c, false, false, nil
+	}
+	l.watching = false
+	switch {
+	case mine && len(l.pauses) > 0:
+		l.cut.end = &end
+	case mine:
+		l.finish(end)
+	}
+}
+
+// finish does to the connection what its cut demands.
+func (l *Link) finish(end End) {
+	if end.Silent {
+		l.silence(l.cut.injection.For)
 		return
+	}
+	end.close(l.conn)
+	l.leave()
+}
+
+// keep queues the first n bytes of the held event. Where the framing is the target's
+// own, they may be spread over several chunks: the saved scanner finds them again. It
+// returns how many of the held bytes that took.
+func (l *Link) keep(n int) int {
+	if l.reframe {
+		l.out = appendChunk(l.out, l.held[:n])
+		return n
+	}
+	if l.heading {
+		l.out = append(l.out, l.held[:n]...)
+		return n
 	}
 	s, raw := l.heldFrom, 0
 	for n > 0 && raw < len(l.held) {
@@ -223,6 +286,7 @@ func (l *Link) keep(n int) {
 		raw += k
 	}
 	l.out = append(l.out, l.held[:raw]...)
+	return raw
 }
 
 func (l *Link) injection(v *view, d decision) Injection {
@@ -230,6 +294,7 @@ func (l *Link) injection(v *view, d decision) Injection {
 		Kind: d.fault.Kind, Place: d.fault.Place, Link: l.id, Attempt: l.ex.Attempt, Planned: d.index,
 		Event: v.event.Ordinal, Opening: d.fault.Opening,
 		AfterID: l.ex.Resume || l.ex.Victim.committed,
+		For:     d.fault.For, Ends: d.fault.Kind.ends(),
 	}
 	whole := int(in.Event) // events delivered whole on this link
 	switch v.moment {
@@ -238,6 +303,8 @@ func (l *Link) injection(v *view, d decision) Injection {
 	case insideEvent:
 		in.Offset = uint32(d.at)
 		whole--
+	case insideHead:
+		in.Offset = 0
 	case firstByte, eventStart:
 		whole--
 	}

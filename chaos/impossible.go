@@ -1,17 +1,25 @@
 package chaos
 
-// Impossible says in a sentence why a kind cannot strike at a place in runs like cfg;
-// "" when it can. Of cfg it looks at Priming, IDs, Head and Messages.
-func Impossible(k Kind, p Place, cfg PlanConfig) string {
+// Impossible says in a sentence why a kind cannot strike at a place from a seat in runs
+// like cfg; "" when it can. Of cfg it looks at Priming, IDs, Head, Messages, Sessions
+// and GetStreams.
+func Impossible(k Kind, p Place, seat Seat, cfg PlanConfig) string {
 	if why := misfit(k, p); why != "" {
 		return why
+	}
+	if seat == SeatProxy && k == Refuse {
+		return "a proxy has accepted the client's connection before it knows what it is for"
 	}
 	spec := places[p]
 	switch {
 	case p == AfterPriming && (!cfg.Priming || !cfg.IDs):
 		return "the target sends no priming event"
-	case (p == BetweenEvents || p == MidEvent) && cfg.Messages == 0:
+	case (p == BetweenEvents || p == MidEvent || p == GetStream) && cfg.Messages == 0:
 		return "the call sends no message before its response"
+	case p == GetStream && cfg.GetStreams == 0:
+		return "the load has no standalone GET streams"
+	case p == Initialize && cfg.Sessions == 0:
+		return "it is not known how many sessions there are"
 	case spec.resumed && !cfg.IDs:
 		return "the target gives no event ids, so there is no resume"
 	case spec.resumed && !cfg.Priming && cfg.Messages == 0:
@@ -24,14 +32,51 @@ func Impossible(k Kind, p Place, cfg PlanConfig) string {
 	return ""
 }
 
-// misfit is the part of Impossible that holds in every run.
+// misfit is the part of Impossible that holds in every run and from every seat.
 func misfit(k Kind, p Place) string {
-	inside := p == MidEvent || p == MidResponse
 	switch {
 	case k == None:
 		return "none strikes nowhere"
-	case kinds[k].insideOnly && !inside:
-		return "outside an event a legal end of the body is what the target may do itself"
+	case kinds[k].runWide:
+		return "a storm strikes all links at one instant, wherever each of them is"
+	case k.fits(p):
+		return ""
 	}
-	return ""
+	return kinds[k].elsewhere
+}
+
+// Row is one cell of the table of everything: a kind at a place from a seat.
+type Row struct {
+	Kind  Kind
+	Place Place
+	Seat  Seat
+	// Drawn: a fault that names no place may strike here. Possible without Drawn: only
+	// one that names this place.
+	Drawn, Possible bool
+	// Says is the same in a sentence, with the reason if it is impossible.
+	Says string
+}
+
+// Cells returns the table kind × place × seat, none aside, for a target that shows
+// everything and a load that has everything.
+func Cells() []Row {
+	all := PlanConfig{Priming: true, IDs: true, Head: true, Messages: 2, Sessions: 1, GetStreams: 1}
+	var rows []Row
+	for _, k := range AllKinds()[1:] {
+		for _, p := range AllPlaces() {
+			for _, s := range AllSeats() {
+				row := Row{Kind: k, Place: p, Seat: s}
+				switch why := Impossible(k, p, s, all); {
+				case why != "":
+					row.Says = "Impossible: " + why + "."
+				case places[p].drawn:
+					row.Possible, row.Drawn, row.Says = true, true, "Drawn by default."
+				default:
+					row.Possible, row.Says = true, "Only when named."
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
 }

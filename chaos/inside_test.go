@@ -206,7 +206,7 @@ func TestDeliveredIsAlwaysAPrefix(t *testing.T) {
 		ex := Exchange{Resume: r.IntN(2) == 0, Delivered: r.IntN(3), Expected: r.IntN(6)}
 		var faults []Planned
 		for range 1 + r.IntN(3) {
-			k, p := Kind(1+r.IntN(3)), Place(r.IntN(len(places)))
+			k, p := Kind(1+r.IntN(3)), drawnPlaces()[r.IntN(int(AtLive)+1)]
 			if misfit(k, p) != "" {
 				k = RST
 			}

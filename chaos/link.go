@@ -1,11 +1,9 @@
 package chaos
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +16,8 @@ type Exchange struct {
 	// Last-Event-ID from the POST.
 	Attempt int
 	Resume  bool
+	// Get marks the exchanges of a standalone GET stream, Session those of a handshake.
+	Get, Session bool
 	// Delivered is how many messages of the stream were delivered before; Expected how
 	// many the call will send, 0 when unknown.
 	Delivered, Expected int
@@ -34,7 +34,8 @@ type Injection struct {
 	Place   Place
 	Link    uint32
 	Attempt int
-	// Planned is the index of the fault in the stream's plan, from 0.
+	// Planned is the index of the fault in the stream's plan, from 0; -1 for one of the
+	// whole run.
 	Planned int
 	// Event is the ordinal on this link of the event the fault struck at or in, from 1;
 	// 0 before the first. Offset is how many of its bytes were delivered.
@@ -45,11 +46,21 @@ type Injection struct {
 	InReplay bool
 	// AfterID: a committed id of this stream had been delivered before.
 	AfterID bool
+	// For is how long it acts; 0 for what takes an instant, and for a black hole that ends
+	// when the run heals.
+	For time.Duration
+	// Ends: the link is gone. A link that only suffers lives on.
+	Ends bool
+	// Approximate: bytes were still on their way to a proxy's client at a reset. A link
+	// itself is always exact.
+	Approximate bool
+	// RunWide: it struck many links at one instant.
+	RunWide bool
 }
 
 // A Link is the client's end of one TCP connection, with the faults of the stream
-// that uses it. Reading, writing, Begin and End belong to one goroutine; Close and
-// the deadlines may come from any.
+// that uses it. Reading, writing, Begin and End belong to one goroutine; Close, Heal
+// and the deadlines may come from any.
 //
 //	conn ─► scan ─┬─► in place ───────────────► Read
 //	              └─► held (one event) ─► out ─► Read
@@ -57,17 +68,25 @@ type Injection struct {
 // Bytes are delivered in place as long as no event is held back and the body is not
 // re-framed, so a link without faults costs one comparison per Read.
 type Link struct {
-	conn   net.Conn
-	id     uint32
-	closed atomic.Bool
+	conn    net.Conn
+	id      uint32
+	life    life
+	nemesis *Nemesis // nil: no clock, no storms
 
 	ex Exchange
 	// watching: a fault may still strike in this exchange, or the body is re-framed.
 	watching bool
 	// begun: a byte of the response has arrived.
-	begun   bool
-	holding bool
-	reframe bool
+	begun bool
+	// headed: the head has passed.
+	headed bool
+	// asking: a fault may strike while the request is written.
+	asking bool
+	// following: the position has to be known at any time, for a storm.
+	following bool
+	holding   bool // an event
+	heading   bool // the head
+	reframe   bool
 	// messages counts those delivered in this exchange.
 	messages int
 
@@ -79,6 +98,10 @@ type Link struct {
 	// out waits to be read; outAt is how far it has been.
 	out   []byte
 	outAt int
+	// pauses lie among them; suffers while one of them acts.
+	pauses  []pause
+	suffers bool
+	pain    suffering
 	// err is how the real link ended, kept until out is empty.
 	err error
 	cut *cut
@@ -93,6 +116,12 @@ type cut struct {
 	// tail is what the reader still gets after the announcement.
 	tail []byte
 	err  error
+	// end is still to be done to the connection, behind what waits.
+	end *End
+	// silent: the reader is not told before the link is let go.
+	silent bool
+	// swallows: what is written disappears.
+	swallows bool
 }
 
 var _ net.Conn = (*Link)(nil)
@@ -104,6 +133,8 @@ const (
 	maxHold = 64 << 10
 	// keepBuffer is the largest buffer that an idle link keeps.
 	keepBuffer = 4 << 10
+	// stallBuffer is our receive buffer while a stall is to come.
+	stallBuffer = 4 << 10
 )
 
 // NewLink wraps a connection; id names it in injections.
@@ -115,77 +146,133 @@ func (l *Link) ID() uint32 { return l.id }
 // NetConn returns the connection under the link.
 func (l *Link) NetConn() net.Conn { return l.conn }
 
-// Begin must be called before the first byte of each exchange is written.
+// Begin must be called before the first byte of each exchange is written. If the stream
+// has a [Stall] to come, it makes the receive buffer small, so that the target notices.
 func (l *Link) Begin(ex Exchange) {
 	if l.cut != nil {
 		return
 	}
 	l.ex = ex
-	l.begun, l.holding, l.reframe, l.watching, l.messages = false, false, false, false, 0
-	if ex.Victim.Left() == 0 {
+	l.begun, l.headed, l.holding, l.heading, l.reframe, l.watching, l.messages = false, false, false, false, false, false, 0
+	l.following = ex.Victim != nil && l.nemesis.storms()
+	l.asking = ex.Victim.Left() > 0
+	l.life.carry(ex.Victim != nil && !ex.Session)
+	if !l.asking && !l.following {
 		return
 	}
 	l.scan.Reset()
-	l.now = view{resume: ex.Resume, missed: -1, expected: ex.Expected, base: ex.Delivered}
-	l.watching = !ex.Victim.over(l.view(firstByte))
+	l.now = view{resume: ex.Resume, get: ex.Get, session: ex.Session, missed: -1, expected: ex.Expected, base: ex.Delivered}
+	v := l.view(firstByte)
+	l.heading = ex.Victim.holdsHead(v)
+	l.watching = l.following || !ex.Victim.over(v)
+	if ex.Victim.Stalls() {
+		l.shrink()
+	}
+}
+
+// shrink makes our receive buffer as small as it takes for a target to notice that
+// nobody reads.
+func (l *Link) shrink() {
+	if c, ok := innermost(l.conn).(interface{ SetReadBuffer(bytes int) error }); ok {
+		_ = c.SetReadBuffer(stallBuffer) // it fails only on a connection that is gone already
+	}
 }
 
 // End must be called after each exchange. It tells whether the link may carry
-// another: not after a cut, nor with bytes that nobody has read.
+// another: not after a cut, nor with bytes that nobody has read. What the link suffered
+// is over with the exchange.
 func (l *Link) End() bool {
+	l.life.carry(false)
+	l.struckByStorm()
 	l.announce()
+	for _, p := range l.pauses {
+		l.ex.Victim.spare(p.injection.Planned)
+	}
 	unread := len(l.held) > 0 || l.outAt < len(l.out)
-	l.watching = false
+	l.watching, l.suffers, l.pauses, l.pain = false, false, nil, suffering{}
 	l.trim()
 	l.ex = Exchange{}
-	return l.cut == nil && l.err == nil && !unread && !l.closed.Load()
+	return l.cut == nil && l.err == nil && !unread && !l.life.isClosed()
 }
 
 // Read reads from the target up to the position of the next fault; behind it the
-// error of the fault, for ever. It matches syscall.ECONNRESET after a reset and is
-// io.EOF after the other ends.
+// error of the fault, for ever. It matches syscall.ECONNRESET after a reset, and
+// syscall.ETIMEDOUT after a silence; it is io.EOF after the other ends.
 func (l *Link) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
 	for {
+		if l.suffers {
+			var err error
+			if p, err = l.ready(p); err != nil {
+				return 0, err
+			}
+		}
 		if n := l.drain(p); n > 0 {
 			return n, nil
 		}
-		if l.cut != nil {
+		switch {
+		case len(l.pauses) > 0:
+			l.suffer()
+			continue
+		case l.cut != nil || l.struckByStorm():
 			return l.readCut(p)
-		}
-		if l.err != nil {
+		case l.err != nil:
 			return 0, l.err
-		}
-		if !l.watching {
+		case !l.watching && !l.suffers && l.nemesis == nil:
 			return l.conn.Read(p)
 		}
-		n, err := l.conn.Read(p)
-		if n > 0 {
-			n = l.examine(p[:n])
-		}
-		if err != nil && l.cut == nil {
-			if isTimeout(err) {
-				return n, err
-			}
-			l.sourceEnded(err)
-		}
-		if n > 0 {
-			return n, nil
+		if n, err := l.arrive(p); n > 0 || err != nil {
+			return n, err
 		}
 	}
 }
 
-// drain delivers what waits.
+// arrive reads from the target once and returns what of it may be delivered at once.
+func (l *Link) arrive(p []byte) (int, error) {
+	n, err := l.conn.Read(p)
+	if n > 0 && l.watching {
+		n = l.examine(p[:n])
+	}
+	switch {
+	case err == nil || l.cut != nil:
+	case l.nemesis != nil && l.life.stormed():
+		// The storm has closed the connection under us: the next round says so.
+	case isTimeout(err):
+		return n, err
+	default:
+		l.sourceEnded(err)
+	}
+	if l.suffers && time.Now().Before(l.pain.delayed) && n+len(l.out)-l.outAt > 0 {
+		l.late(p[:n])
+		return 0, nil
+	}
+	if l.suffers {
+		l.pain.delivered(n, time.Now())
+	}
+	return n, nil
+}
+
+// drain delivers what waits, up to the next position at which something begins.
 func (l *Link) drain(p []byte) int {
-	if l.outAt == len(l.out) {
+	until := len(l.out)
+	if len(l.pauses) > 0 {
+		until = l.pauses[0].at
+	}
+	if l.outAt == until {
 		return 0
 	}
-	n := copy(p, l.out[l.outAt:])
+	n := copy(p, l.out[l.outAt:until])
 	l.outAt += n
+	if l.suffers {
+		l.pain.delivered(n, time.Now())
+	}
 	if l.outAt == len(l.out) {
 		l.out, l.outAt = l.out[:0], 0
+		for i := range l.pauses {
+			l.pauses[i].at = 0 // none lies behind the last byte
+		}
 		l.trim()
 	}
 	return n
@@ -204,9 +291,7 @@ func (l *Link) trim() {
 // sourceEnded delivers what was held back: it did arrive, and no fault struck in it.
 func (l *Link) sourceEnded(err error) {
 	l.err = err
-	if l.holding {
-		l.release()
-	}
+	l.release()
 	l.watching = false
 }
 
@@ -215,6 +300,11 @@ func (l *Link) readCut(p []byte) (int, error) {
 	if n := copy(p, l.cut.tail); n > 0 {
 		l.cut.tail = l.cut.tail[n:]
 		return n, nil
+	}
+	if l.cut.silent {
+		if err := l.life.sleep(time.Time{}, true); err != nil {
+			return 0, l.opError("read", err)
+		}
 	}
 	return 0, l.cut.err
 }
@@ -225,23 +315,33 @@ func (l *Link) announce() {
 		return
 	}
 	l.cut.announced = true
+	if l.cut.end != nil {
+		l.finish(*l.cut.end)
+	}
 	if l.ex.OnInjection != nil {
 		l.ex.OnInjection(&l.cut.injection)
 	}
 }
 
-// Write writes to the target; it fails after a cut.
+// Write writes to the target; it fails after a cut, and seems to succeed where nothing
+// passes any more.
 func (l *Link) Write(p []byte) (int, error) {
-	if l.cut != nil {
+	switch {
+	case l.cut != nil && l.cut.swallows:
+		return len(p), nil
+	case l.cut != nil:
 		return 0, l.opError("write", net.ErrClosed)
+	case l.asking:
+		if n, err, struck := l.request(p); struck {
+			return n, err
+		}
 	}
-	return l.conn.Write(p)
-}
-
-// Close closes the link and unblocks a Read.
-func (l *Link) Close() error {
-	l.closed.Store(true)
-	return l.conn.Close()
+	n, err := l.conn.Write(p)
+	if err != nil && l.nemesis != nil && l.life.stormed() {
+		l.stormWrites()
+		return n, l.opError("write", l.cut.err)
+	}
+	return n, err
 }
 
 // LocalAddr returns the address of our end.
@@ -249,15 +349,6 @@ func (l *Link) LocalAddr() net.Addr { return l.conn.LocalAddr() }
 
 // RemoteAddr returns the address of the target's end.
 func (l *Link) RemoteAddr() net.Addr { return l.conn.RemoteAddr() }
-
-// SetDeadline bounds reads and writes, held-back bytes included.
-func (l *Link) SetDeadline(t time.Time) error { return l.conn.SetDeadline(t) }
-
-// SetReadDeadline bounds reads.
-func (l *Link) SetReadDeadline(t time.Time) error { return l.conn.SetReadDeadline(t) }
-
-// SetWriteDeadline bounds writes.
-func (l *Link) SetWriteDeadline(t time.Time) error { return l.conn.SetWriteDeadline(t) }
 
 func (l *Link) opError(op string, err error) error {
 	local := l.conn.LocalAddr()
@@ -268,13 +359,12 @@ func (l *Link) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: network, Source: local, Addr: l.conn.RemoteAddr(), Err: err}
 }
 
-func isTimeout(err error) bool {
-	return errors.Is(err, os.ErrDeadlineExceeded)
-}
-
 func (l *Link) cutError(e End) error {
-	if e.Reset {
+	switch {
+	case e.Reset:
 		return l.opError("read", os.NewSyscallError("read", syscall.ECONNRESET))
+	case e.Silent:
+		return l.opError("read", os.NewSyscallError("read", syscall.ETIMEDOUT))
 	}
 	return io.EOF
 }

@@ -124,7 +124,7 @@ func checkPlace(t *testing.T, c placeCase, kind Kind, whole string, piece, read 
 		t.Fatalf("pieces of %d: delivered\n%q, want\n%q", piece, o.got, c.want)
 	}
 	want := c.in
-	want.Kind, want.Place, want.Link, want.Attempt = kind, fault.Place, 7, c.ex.Attempt
+	want.Kind, want.Place, want.Link, want.Attempt, want.Ends = kind, fault.Place, 7, c.ex.Attempt, true
 	if len(o.injections) != 1 || o.injections[0] != want {
 		t.Fatalf("pieces of %d: injections %+v, want %+v", piece, o.injections, want)
 	}

@@ -9,7 +9,8 @@ import (
 // Place is a position of the protocol at which a fault can strike (DESIGN §5).
 type Place uint8
 
-// The places, in the order in which a stream can meet them.
+// The places: first those that are drawn by default, in the order in which a stream can
+// meet them.
 const (
 	AfterPriming Place = iota
 	BetweenEvents
@@ -21,6 +22,11 @@ const (
 	ResumeBeforeFirstEvent
 	MidReplay
 	AtLive
+	Request
+	Headers
+	BeforeFirstID
+	Initialize
+	GetStream
 )
 
 // moment is when a link asks its faults whether they strike.
@@ -31,6 +37,7 @@ const (
 	headDone                  // its head is delivered
 	eventStart                // a block begins and none of it is delivered
 	insideEvent               // a held block is complete, or as long as a hold may be
+	insideHead                // the held head is complete
 	eventEnd                  // an event is delivered, blank line included
 )
 
@@ -38,6 +45,10 @@ const (
 type view struct {
 	moment moment
 	resume bool
+	// get: a standalone GET stream; session: the handshake of a session.
+	get, session bool
+	// head is the size of the response head, once it is complete and held.
+	head   int
 	missed int        // events to be replayed; -1 unknown
 	event  scan.Event // the one that begins, is held, or has ended
 	// delivered counts the messages of the stream before the position.
@@ -58,6 +69,10 @@ type placeSpec struct {
 	resumed, replayed bool
 	// once: a stream has this position at most once.
 	once bool
+	// fatal: a stream that loses its link here cannot be resumed by anyone.
+	fatal bool
+	// written: it is met while the request is written, never while reading.
+	written bool
 	// early: the struck event counts as not reached in the injection.
 	early bool
 	// strikes tells whether f strikes now and, inside an event, after how many of its
@@ -151,6 +166,60 @@ var places = [...]placeSpec{
 			return !due(v, f) || v.moment != firstByte && (v.missed < 0 || int(v.event.Ordinal) > v.missed)
 		},
 	},
+	Request: {
+		name: "request", once: true, fatal: true, written: true,
+		about: "While the request of the call is written, at a drawn byte of it.",
+	},
+	Headers: {
+		name: "headers", once: true, fatal: true,
+		about: "Inside the head of the call's response, at a drawn byte.",
+		strikes: func(v *view, f *Planned) (int, bool) {
+			return 1 + int(f.Offset*float64(v.head-1)), v.moment == insideHead && !v.resume
+		},
+		over: func(v *view, _ *Planned) bool { return v.resume || v.moment != firstByte },
+	},
+	BeforeFirstID: {
+		name: "before-first-id", once: true, fatal: true, early: true,
+		about: "After the head of the call's response, before anything of its first event (comments aside).",
+		strikes: func(v *view, _ *Planned) (int, bool) {
+			return 0, v.moment == eventStart && v.event.Ordinal == 1 && !v.resume
+		},
+		over: func(v *view, _ *Planned) bool { return v.resume || v.event.Ordinal >= 1 },
+	},
+	Initialize: {
+		name: "initialize", once: true, fatal: true,
+		about: "In the handshake of a session, when the response begins, before anything of it is delivered.",
+		strikes: func(v *view, _ *Planned) (int, bool) {
+			return 0, v.moment == firstByte
+		},
+		over: func(v *view, _ *Planned) bool { return v.moment != firstByte },
+	},
+	GetStream: {
+		name:  "get-stream",
+		about: "On a standalone GET stream, between two events or inside one, as drawn.",
+		strikes: func(v *view, f *Planned) (int, bool) {
+			if f.within() {
+				return inside(v, f), v.moment == insideEvent && v.event.Message() && v.delivered+1 >= f.After
+			}
+			return 0, v.moment == eventEnd && !v.event.Response && v.delivered >= f.After
+		},
+		holds: func(v *view, f *Planned) bool { return f.within() && v.delivered+1 >= f.After },
+	},
+}
+
+// within tells whether f strikes inside an event of a GET stream, or between two.
+func (f *Planned) within() bool { return f.K >= 0.5 || kinds[f.Kind].insideOnly }
+
+// carries tells whether the exchange is one that has the place: the places of a call
+// are not met in a handshake, nor on a standalone GET stream.
+func (v *view) carries(p Place) bool {
+	switch p {
+	case Initialize:
+		return v.session
+	case GetStream:
+		return v.get && !v.session
+	}
+	return !v.get && !v.session
 }
 
 // inside returns the byte of the event after which f strikes: at least one, and never

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 )
 
 // PlanConfig is all that a fault plan depends on.
@@ -22,6 +26,15 @@ type PlanConfig struct {
 	// Priming, IDs and Head say whether the target primes its streams, gives event ids,
 	// and names the head of its log when a stream is resumed.
 	Priming, IDs, Head bool
+	// Seat is where the faults strike from.
+	Seat Seat
+	// Sessions is how many handshakes there are, numbered from 1. GetStreams is how many
+	// standalone GET streams there are; their numbers go from FirstGet on.
+	Sessions, GetStreams int
+	FirstGet             uint32
+	// Start and Stop are the window of the run in which faults strike; Stop 0: to its end.
+	// A fault whose position is passed outside of it strikes at its next one, if any.
+	Start, Stop time.Duration
 }
 
 // Validate returns all complaints, joined. It does not ask what is possible.
@@ -32,6 +45,18 @@ func (c PlanConfig) Validate() error {
 	}
 	if c.Messages < 0 {
 		errs = append(errs, fmt.Errorf("messages must not be negative, not %d", c.Messages))
+	}
+	if c.Sessions < 0 || c.GetStreams < 0 {
+		errs = append(errs, fmt.Errorf("sessions and GET streams must not be negative, not %d and %d", c.Sessions, c.GetStreams))
+	}
+	if c.GetStreams > 0 && int(c.FirstGet) <= c.Streams {
+		errs = append(errs, fmt.Errorf("GET streams are numbered behind the %d streams of the load, not from %d", c.Streams, c.FirstGet))
+	}
+	if int(c.Seat) >= len(seats) {
+		errs = append(errs, fmt.Errorf("there is no seat %d", c.Seat))
+	}
+	if c.Start < 0 || c.Stop < 0 || c.Stop > 0 && c.Stop <= c.Start {
+		errs = append(errs, fmt.Errorf("a window from %v to %v has no time in it", c.Start, c.Stop))
 	}
 	for _, f := range c.Mix {
 		errs = append(errs, f.Validate())
@@ -51,14 +76,28 @@ type Planned struct {
 	K, Offset float64
 	// Opening marks a cut that nobody asked for, planned so that a resume happens.
 	Opening bool
+	// For, By, Rate and Code are those of the [Fault], with For worked out.
+	For, By time.Duration
+	Rate    float64
+	Code    int
 }
 
 // Plan says what every stream will meet. It is immutable and may be shared.
 type Plan struct {
-	cfg   PlanConfig
-	items []item
+	cfg PlanConfig
+	// load, gets and sessions are the items that strike each of those.
+	load, gets, sessions population
+	// storms are the faults of the whole run.
+	storms []Fault
 	// skipped lists the impossible cells that were asked for.
 	skipped []Skip
+}
+
+// population is what the faults of an item are dealt to.
+type population struct {
+	first uint32
+	count int
+	items []item
 }
 
 // Skip is a cell that was asked for and is not planned, with the reason.
@@ -70,7 +109,8 @@ type Skip struct {
 
 // item is a Fault with its possible places and its numbers worked out.
 type item struct {
-	kind   Kind
+	fault  *Fault
+	number uint64 // its place in the mix, a key of draws
 	places []Place
 	// base strike every stream; extra streams get one more.
 	base, extra uint64
@@ -82,18 +122,25 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("fault plan: %w", err)
 	}
-	p := &Plan{cfg: cfg}
-	asked := false
-	for _, f := range cfg.Mix {
-		if f.Kind == None {
-			continue
-		}
-		asked = true
-		if it := p.item(f); len(it.places) > 0 {
-			p.items = append(p.items, it)
+	p := &Plan{
+		cfg:      cfg,
+		load:     population{first: 1, count: cfg.Streams},
+		gets:     population{first: cfg.FirstGet, count: cfg.GetStreams},
+		sessions: population{first: 1, count: cfg.Sessions},
+	}
+	asked, possible := false, false
+	for i := range cfg.Mix {
+		switch f := &cfg.Mix[i]; {
+		case f.Kind == None:
+		case kinds[f.Kind].runWide:
+			asked, possible = true, true
+			p.storms = append(p.storms, *f)
+		default:
+			asked = true
+			possible = p.share(f, uint64(i)) || possible
 		}
 	}
-	if asked && len(p.items) == 0 {
+	if asked && !possible {
 		return nil, fmt.Errorf("fault plan: no fault of the mix is possible: %s", p.skipped[0])
 	}
 	p.leaveOut()
@@ -103,8 +150,9 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 	return p, nil
 }
 
-// item works out where and how often a fault strikes.
-func (p *Plan) item(f Fault) item {
+// share works out where a fault strikes and deals it to those that have such places. It
+// tells whether any has.
+func (p *Plan) share(f *Fault, number uint64) bool {
 	at := f.At
 	if len(at) == 0 {
 		for _, place := range AllPlaces() {
@@ -113,16 +161,37 @@ func (p *Plan) item(f Fault) item {
 			}
 		}
 	}
-	base, share := math.Modf(f.PerStream)
-	it := item{kind: f.Kind, base: uint64(base), extra: uint64(math.Round(share * float64(p.cfg.Streams)))}
-	for _, place := range at {
-		if why := Impossible(f.Kind, place, p.cfg); why != "" {
-			p.skipped = append(p.skipped, Skip{f.Kind, place, why})
-			continue
+	some := false
+	for _, to := range []*population{&p.load, &p.gets, &p.sessions} {
+		base, share := math.Modf(f.PerStream)
+		it := item{fault: f, number: number, base: uint64(base), extra: uint64(math.Round(share * float64(to.count)))}
+		for _, place := range at {
+			if p.of(place) != to {
+				continue
+			}
+			if why := Impossible(f.Kind, place, p.cfg.Seat, p.cfg); why != "" {
+				p.skipped = append(p.skipped, Skip{f.Kind, place, why})
+				continue
+			}
+			it.places = append(it.places, place)
 		}
-		it.places = append(it.places, place)
+		if len(it.places) > 0 {
+			to.items = append(to.items, it)
+			some = true
+		}
 	}
-	return it
+	return some
+}
+
+// of returns who meets a place.
+func (p *Plan) of(place Place) *population {
+	switch place {
+	case Initialize:
+		return &p.sessions
+	case GetStream:
+		return &p.gets
+	}
+	return &p.load
 }
 
 // most is how many faults of the item a stream can get.
@@ -149,25 +218,36 @@ func (p *Plan) checkOnce() error {
 	if !p.cfg.IDs {
 		return nil // one cut per stream in any case
 	}
-	want, have := 0, map[Place]bool{}
-	for _, it := range p.items {
+	want := 0
+	var have []Place
+	for _, it := range p.load.items {
 		if !it.onceOnly() {
 			continue
 		}
 		want += it.most()
 		for _, place := range it.places {
-			have[place] = true
+			if !slices.Contains(have, place) {
+				have = append(have, place)
+			}
 		}
 	}
-	if want <= len(have) {
-		return nil
+	slices.Sort(have)
+	each := ""
+	if len(have) > 1 {
+		each = " each"
 	}
-	for place := range have {
-		if len(have) == 1 {
-			return fmt.Errorf("%d faults of a stream can only be %s, which it meets once", want, place)
-		}
+	if want > len(have) {
+		return fmt.Errorf("%d faults of a stream can only be %s, which it meets once%s", want, join(have, " or "), each)
 	}
-	return fmt.Errorf("%d faults of a stream can only be %s or %s, which it meets once each", want, AfterPriming, AfterResponse)
+	return nil
+}
+
+func join(at []Place, between string) string {
+	names := make([]string, len(at))
+	for i, p := range at {
+		names[i] = p.String()
+	}
+	return strings.Join(names, between)
 }
 
 // Skipped lists what was asked for and is impossible.
@@ -176,10 +256,20 @@ func (p *Plan) Skipped() []Skip { return p.skipped }
 // String names the cell and the reason.
 func (s Skip) String() string { return fmt.Sprintf("%s@%s: %s", s.Kind, s.Place, s.Why) }
 
-// Victim returns the state of a stream that has met none of its faults; nil for a
-// stream that meets none, such as a control call.
+// Victim returns the state of a stream that has met none of its faults; nil for one
+// that nothing can strike, such as a control call.
 func (p *Plan) Victim(stream uint32) *Victim {
-	planned := p.Stream(stream)
+	v := newVictim(p.Stream(stream))
+	if v == nil && len(p.storms) > 0 && (p.load.has(stream) || p.gets.has(stream)) {
+		v = &Victim{}
+	}
+	return v
+}
+
+// Handshake returns the same for the handshake of a session, numbered from 1.
+func (p *Plan) Handshake(session uint32) *Victim { return newVictim(p.Session(session)) }
+
+func newVictim(planned []Planned) *Victim {
 	if len(planned) == 0 {
 		return nil
 	}
@@ -189,6 +279,18 @@ func (p *Plan) Victim(stream uint32) *Victim {
 	}
 	return v
 }
+
+func (o *population) has(n uint32) bool {
+	return n >= o.first && n-o.first < uint32(o.count)
+}
+
+// Active tells whether faults may strike at that time of the run.
+func (p *Plan) Active(elapsed time.Duration) bool {
+	return elapsed >= p.cfg.Start && (p.cfg.Stop == 0 || elapsed < p.cfg.Stop)
+}
+
+// Storms returns the faults that strike the whole run, which no total counts.
+func (p *Plan) Storms() []Fault { return p.storms }
 
 // Totals are the numbers of a plan.
 type Totals struct {
@@ -210,8 +312,8 @@ type Cell struct {
 func (p *Plan) Total() Totals {
 	var count [len(kinds)][len(places)]int
 	var t Totals
-	for n := range p.cfg.Streams {
-		for _, f := range p.Stream(uint32(n + 1)) {
+	for _, faults := range p.all() {
+		for _, f := range faults {
 			count[f.Kind][f.Place]++
 			t.Faults++
 			if f.Opening {
@@ -249,32 +351,83 @@ func (t Totals) ByPlace(p Place) (n int) {
 	return n
 }
 
-// WriteTo writes the plan, one line per fault, in the order of streams.
+// all ranges over everybody who meets faults: streams of the load, GET streams, and
+// sessions, each in order.
+func (p *Plan) all() iter.Seq2[string, []Planned] {
+	return func(yield func(string, []Planned) bool) {
+		for _, o := range []struct {
+			*population
+			name string
+			of   func(uint32) []Planned
+		}{{&p.load, "stream", p.Stream}, {&p.gets, "stream", p.Stream}, {&p.sessions, "session", p.Session}} {
+			if len(o.items) == 0 {
+				continue
+			}
+			for i := range o.count {
+				n := o.first + uint32(i)
+				if !yield(o.name+" "+strconv.Itoa(int(n)), o.of(n)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// WriteTo writes the plan, one line per fault: those of the whole run, then those of
+// streams and sessions in order.
 func (p *Plan) WriteTo(w io.Writer) (int64, error) {
 	var written int64
 	var line []byte
-	for n := range p.cfg.Streams {
-		for i, f := range p.Stream(uint32(n + 1)) {
-			line = appendPlanned(line[:0], n+1, i, f)
-			k, err := w.Write(line)
-			written += int64(k)
-			if err != nil {
-				return written, fmt.Errorf("write fault plan: %w", err)
+	write := func() error {
+		k, err := w.Write(line)
+		written += int64(k)
+		if err != nil {
+			return fmt.Errorf("write fault plan: %w", err)
+		}
+		return nil
+	}
+	if line = p.appendWindow(nil); len(line) > 0 {
+		if err := write(); err != nil {
+			return written, err
+		}
+	}
+	for who, faults := range p.all() {
+		for i, f := range faults {
+			line = appendPlanned(line[:0], who, i, f)
+			if err := write(); err != nil {
+				return written, err
 			}
 		}
 	}
 	return written, nil
 }
 
+// appendWindow writes what holds for the whole run.
+func (p *Plan) appendWindow(b []byte) []byte {
+	if p.cfg.Start > 0 || p.cfg.Stop > 0 {
+		b = fmt.Appendf(b, "window from %v", p.cfg.Start)
+		if p.cfg.Stop > 0 {
+			b = fmt.Appendf(b, " to %v", p.cfg.Stop)
+		}
+		b = append(b, '\n')
+	}
+	for _, f := range p.storms {
+		b = fmt.Appendf(b, "run: %s every %v share %v\n", f.Kind, f.Every, f.share())
+	}
+	return b
+}
+
 // appendPlanned writes all that was drawn, so that equal text means equal plans.
-func appendPlanned(b []byte, stream, index int, f Planned) []byte {
-	b = fmt.Appendf(b, "stream %d fault %d: %s@%s after %d", stream, index, f.Kind, f.Place, f.After)
-	switch f.Place {
-	case MidReplay:
+func appendPlanned(b []byte, who string, index int, f Planned) []byte {
+	b = fmt.Appendf(b, "%s fault %d: %s@%s after %d", who, index, f.Kind, f.Place, f.After)
+	if f.Place == MidReplay || f.Place == GetStream || f.Kind == Slice {
 		b = strconv.AppendFloat(append(b, " k "...), f.K, 'f', -1, 64)
-	case MidEvent, MidResponse:
+	}
+	switch f.Place {
+	case MidEvent, MidResponse, Request, Headers, GetStream:
 		b = strconv.AppendFloat(append(b, " offset "...), f.Offset, 'f', -1, 64)
 	}
+	b = appendParameters(b, f.For, f.By, f.Rate, f.Code, " %s %v")
 	if f.Opening {
 		b = append(b, " (opening)"...)
 	}
