@@ -27,8 +27,8 @@ type Evidence struct {
 	// After is "kind@place" of the injection before it, "" when there was none.
 	After string
 
-	inv     ident
-	pending bool
+	inv           ident
+	pending, soft bool
 }
 
 // An Inversion is one message out of order: Late arrived after the higher Early.
@@ -44,6 +44,7 @@ type finding struct {
 	what        string
 	mark        string // "" means the name of the invariant
 	pending     bool   // counts only if the generator has an alibi
+	soft        bool   // a SHOULD: decides under Setup.Strict alone
 	after       int32  // strike before it, as its index+1, or one of:
 	quiet       bool   // the timeline needs no mark: another finding gives it
 }
@@ -66,12 +67,16 @@ func (s *Stream) find(inv ident, f finding) {
 	}
 	def := &s.judge.table[inv]
 	count := max(1, f.count)
-	if f.pending {
+	f.soft = f.soft && !s.judge.setup.Strict
+	switch {
+	case f.soft:
+		s.tally[inv].soft += count
+	case f.pending:
 		s.tally[inv].pending += count
-	} else {
+	default:
 		s.tally[inv].violated += count
 	}
-	if def.level.decides(s.judge.setup.Strict) {
+	if !f.soft && def.level.decides(s.judge.setup.Strict) {
 		s.bad = s.bad || !f.pending
 		s.doubtful = s.doubtful || f.pending
 	}
@@ -82,7 +87,7 @@ func (s *Stream) find(inv ident, f finding) {
 		s.now.mark = joinMark(s.now.mark, f.mark)
 	}
 	for i := range s.evidence {
-		if e := &s.evidence[i]; e.inv == inv && e.pending == f.pending {
+		if e := &s.evidence[i]; e.inv == inv && e.pending == f.pending && e.soft == f.soft {
 			e.Count += count
 			if f.first > 0 {
 				e.Ranges = addRange(e.Ranges, f.first, f.last)
@@ -95,7 +100,7 @@ func (s *Stream) find(inv ident, f finding) {
 	}
 	e := Evidence{Invariant: def.name, Session: s.session, Stream: s.stream, Control: s.kind == history.StreamControl,
 		Count: count, What: f.what, At: s.lastAt, Link: s.ex.link, Cursor: s.cursor, After: s.faults.name(f.after),
-		inv: inv, pending: f.pending}
+		inv: inv, pending: f.pending, soft: f.soft}
 	if e.Ranges = f.ranges; f.first > 0 {
 		e.Ranges = []Range{{f.first, f.last}}
 	}
@@ -141,7 +146,7 @@ func (s *Stream) accuse() Guilty {
 		case noDuplicate:
 			g.Repeated = e.Ranges
 		}
-		if s.judge.table[e.inv].level.decides(s.judge.setup.Strict) && first < 0 {
+		if !e.soft && s.judge.table[e.inv].level.decides(s.judge.setup.Strict) && first < 0 {
 			first = i
 		}
 	}
@@ -186,6 +191,9 @@ func (g *Guilty) headline() string {
 		switch e.inv {
 		case noLoss, noDuplicate, inOrder:
 		default:
+			if e.soft {
+				continue
+			}
 			parts = append(parts, strings.ToUpper(e.Invariant))
 		}
 	}

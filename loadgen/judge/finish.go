@@ -31,6 +31,8 @@ func (j *Judge) Finish(t Tail) Verdict {
 	nothing := j.tally[noLoss].violated == 0 && j.messages.LostAllowed == 0 && j.setup.told()
 	v.LossBound95 = bound(v.CutsAtRisk, nothing)
 	v.Bounds = j.bounds(wide, nothing)
+	v.Probes, v.Sampled = j.probeCounts(), j.sampled
+	j.broadcast()
 	v.Reached = j.reached(t)
 	v.Invariants = j.invariants(&v, convict)
 	v.After = j.afterTable()
@@ -106,7 +108,7 @@ func (j *Judge) invariants(v *Verdict, convict bool) []Invariant {
 		def, n := &j.table[i], &j.tally[i]
 		inv := &out[i]
 		*inv = Invariant{Name: def.name, Claim: def.claim, Source: def.source, Level: def.level.String(),
-			Role: j.roles[i].String(), Decides: def.level.decides(j.setup.Strict), Checked: n.checked, Violations: n.violated, Streams: j.hit[i][0]}
+			Role: j.roles[i].String(), Decides: def.level.decides(j.setup.Strict), Checked: n.checked, Violations: n.violated, Deviations: n.soft, Streams: j.hit[i][0]}
 		for _, e := range j.evidence[i] {
 			if convict || !e.pending {
 				inv.Evidence = append(inv.Evidence, e)

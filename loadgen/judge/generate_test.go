@@ -118,8 +118,12 @@ func (s *server) exchange(next *int) bool {
 	}
 	s.link++
 	s.record(history.Record{Kind: history.KindAttempt, Exchange: history.Exchange{Resume: resume, Cursor: uint32(*next)}})
+	missed := int32(-1)
+	if resume {
+		missed = int32(s.rng.IntN(len(s.log) - *next + 1))
+	}
 	if resume && s.rng.IntN(6) == 0 { // the old link still had something
-		late := s.log[s.rng.IntN(len(s.log))]
+		late := s.log[s.rng.IntN(max(1, *next+int(missed)))]
 		late.Late, late.Cursor = true, uint32(*next)
 		s.record(history.Record{Kind: history.KindEvent, Event: late})
 	}
@@ -137,10 +141,6 @@ func (s *server) exchange(next *int) bool {
 	}
 	if strike == *next && s.rng.IntN(2) == 0 {
 		return s.strike("before-headers", *next)
-	}
-	missed := int32(-1)
-	if resume {
-		missed = int32(s.rng.IntN(len(s.log) - *next + 1))
 	}
 	s.record(history.Record{Kind: history.KindHead, Head: history.Head{Status: 200, Body: history.BodySSE, Missed: missed}})
 	dropped := 1 + s.rng.IntN(s.n)

@@ -21,7 +21,16 @@ const (
 	legalFrames
 	resumeProgress
 	executedOnce
+	oneStream
+	replayAfterResponse
+	idempotentResume
+	cursorVerdict
+	honestRetention
+	sessionStatus
+	originRefused
 	primed
+	retryAnnounced
+	noEarlyClose
 	streamEnds
 	invariantCount
 )
@@ -60,7 +69,16 @@ func table() []invariant {
 		legalFrames:         legalFramesInvariant(),
 		resumeProgress:      resumeProgressInvariant(),
 		executedOnce:        executedOnceInvariant(),
+		oneStream:           oneStreamInvariant(),
+		replayAfterResponse: replayAfterResponseInvariant(),
+		idempotentResume:    idempotentResumeInvariant(),
+		cursorVerdict:       cursorVerdictInvariant(),
+		honestRetention:     honestRetentionInvariant(),
+		sessionStatus:       sessionStatusInvariant(),
+		originRefused:       originRefusedInvariant(),
 		primed:              primedInvariant(),
+		retryAnnounced:      retryAnnouncedInvariant(),
+		noEarlyClose:        noEarlyCloseInvariant(),
 		streamEnds:          streamEndsInvariant(),
 	}
 }
@@ -71,6 +89,14 @@ func always(Setup) (Role, string) { return Demanded, "" }
 // whenTold demands an invariant where the oracle numbers the messages.
 func whenTold(s Setup) (Role, string) {
 	if s.told() {
+		return Demanded, ""
+	}
+	return Watched, ""
+}
+
+// whenProbed demands an invariant that only a probe with a cursor can put to the test.
+func whenProbed(s Setup) (Role, string) {
+	if s.Probes > 0 && s.IDs {
 		return Demanded, ""
 	}
 	return Watched, ""

@@ -38,6 +38,9 @@ type Judge struct {
 	doubtful   damage // streams that only the generator's alibi convicts
 	strays     []stray
 	gaps       []gap
+	partial    map[uint32]int64 // streams that did not get everything: how far they are without a hole
+	probes     [probeCount]probeTally
+	sampled    int64
 	special    special
 	controlSum [2]int64 // damaged calls, calls whose number of messages differs
 	retention  time.Duration
@@ -64,7 +67,7 @@ type special struct {
 // New returns the judge of a run. A setup that Validate complains about is judged as
 // far as it goes; it never holds.
 func New(s Setup) *Judge {
-	j := &Judge{setup: s, table: table(), cells: map[[2]string]KindPlace{}, shapes: map[string]*shape{}}
+	j := &Judge{setup: s, table: table(), cells: map[[2]string]KindPlace{}, shapes: map[string]*shape{}, partial: map[uint32]int64{}}
 	if j.setup.Contract == "" {
 		j.setup.Contract = ExactlyOnce
 	}
@@ -137,6 +140,7 @@ func (j *Judge) merge(s *Stream) {
 		j.tally[i].checked += s.tally[i].checked
 		j.tally[i].violated += s.tally[i].violated
 		j.tally[i].pending += s.tally[i].pending
+		j.tally[i].soft += s.tally[i].soft
 		if s.tally[i].violated > 0 {
 			j.hit[i][0]++
 		} else if s.tally[i].pending > 0 {
@@ -155,6 +159,10 @@ func (j *Judge) merge(s *Stream) {
 	}
 	if s.msgs.Lost > 0 && len(j.gaps) < maxStraysPerRun {
 		j.gaps = append(j.gaps, gap{s.stream, ofLoad(s.kind), s.lostRanges()})
+	}
+	j.mergeProbes(s)
+	if (s.fate != fateAnswered || s.msgs.Lost+s.msgs.LostAllowed > 0) && len(j.partial) <= maxPartial {
+		j.partial[s.stream] = s.acct.prefix
 	}
 	j.strays = append(j.strays, s.strays[:min(len(s.strays), maxStraysPerRun-len(j.strays))]...)
 	if len(s.evidence) > 0 {

@@ -28,10 +28,8 @@ type shape struct {
 func (j *Judge) keep(s *Stream) {
 	decides := false
 	for _, e := range s.evidence {
-		decides = decides || j.table[e.inv].level.decides(j.setup.Strict)
-		j.evidence[e.inv] = insertSorted(j.evidence[e.inv], e, maxEvidences, func(a, b Evidence) int {
-			return cmp.Compare(a.Stream, b.Stream)
-		})
+		decides = decides || !e.soft && j.table[e.inv].level.decides(j.setup.Strict)
+		j.evidence[e.inv] = insertSorted(j.evidence[e.inv], e, maxEvidences, byStream)
 	}
 	if !decides {
 		return
@@ -57,6 +55,8 @@ func (j *Judge) keep(s *Stream) {
 	sh.streams = insertSorted(sh.streams, s.stream, maxSame+1, cmp.Compare[uint32])
 	sh.guilty = insertSorted(sh.guilty, g, maxPerShape, func(a, b Guilty) int { return cmp.Compare(a.Stream, b.Stream) })
 }
+
+func byStream(a, b Evidence) int { return cmp.Compare(a.Stream, b.Stream) }
 
 // insertSorted inserts v and keeps at most limit elements, the lowest.
 func insertSorted[T any](list []T, v T, limit int, order func(a, b T) int) []T {

@@ -8,7 +8,7 @@ import (
 )
 
 func (k stepKind) String() string {
-	return [...]string{"request", "head", "priming", "messages", "other", "response", "fault", "end", "settled"}[k]
+	return [...]string{"request", "head", "priming", "messages", "other", "response", "fault", "end", "settled", "probe"}[k]
 }
 
 func (n note) String() string {

@@ -118,6 +118,31 @@ func (s *Stream) judgeStatus(inv ident, p *history.Probe) bool {
 	return false
 }
 
+// mergeProbes takes over what a stream's probes counted.
+func (j *Judge) mergeProbes(s *Stream) {
+	if s.probes.sampled {
+		j.sampled++
+	}
+	if s.probes.counts == nil {
+		return
+	}
+	for i, c := range s.probes.counts {
+		j.probes[i].Asked += c.Asked
+		j.probes[i].Conforming += c.Conforming
+		j.probes[i].Deviating += c.Deviating
+	}
+}
+
+func (j *Judge) probeCounts() []ProbeCount {
+	var out []ProbeCount
+	for i, c := range j.probes {
+		if c.Asked > 0 {
+			out = append(out, ProbeCount{probeName(history.ProbeName(i)), c.Asked, c.Conforming, c.Deviating})
+		}
+	}
+	return out
+}
+
 // A ProbeCount says how the probes of one name went. What is in neither Conforming nor
 // Deviating could not be told.
 type ProbeCount struct {

@@ -68,6 +68,11 @@ type Setup struct {
 	Ledger bool
 	// IDs tells that the control calls carried event ids.
 	IDs bool
+	// Probes is the number of streams that are sampled: once complete, they are asked by
+	// extra exchanges what the load leaves open.
+	Probes int
+	// Sessions tells that the target gave out session ids.
+	Sessions bool
 	// StoreFaults tells that the run makes the target's event store fail. Without
 	// it a message that was never stored and never arrived is lost, not degraded.
 	StoreFaults bool
@@ -108,8 +113,8 @@ func (s Setup) Validate() error {
 	if s.Dialect != "" && s.Dialect != "resume" {
 		errs = append(errs, fmt.Errorf("dialect %q is not built yet", s.Dialect))
 	}
-	if s.Expected < 0 || s.Streams < 0 || s.Faults < 0 || s.CutCalls < 0 {
-		errs = append(errs, errors.New("expected, streams, faults and cut calls cannot be negative"))
+	if s.Expected < 0 || s.Streams < 0 || s.Faults < 0 || s.CutCalls < 0 || s.Probes < 0 {
+		errs = append(errs, errors.New("expected, streams, faults, cut calls and probes cannot be negative"))
 	}
 	for _, name := range s.Ignore {
 		if !slices.ContainsFunc(table(), func(i invariant) bool { return i.name == name }) {

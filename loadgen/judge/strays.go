@@ -6,6 +6,7 @@ import "github.com/gapless-dev/gapless/loadgen/history"
 const (
 	maxStrays       = 64   // per stream
 	maxStraysPerRun = 4096 // per run
+	maxPartial      = 1 << 16
 )
 
 // A stray is a message of one stream that another stream of the session received.
@@ -13,6 +14,8 @@ const (
 type stray struct {
 	owner uint32
 	seq   int64
+	// Where it came: session and stream.
+	session, at uint32
 }
 
 // noteStray keeps a foreign message whose owner is known.
@@ -20,7 +23,7 @@ func (s *Stream) noteStray(e *history.Event) {
 	if e.Owner != history.OwnerOtherStream || e.OwnerStream == 0 || e.Seq == 0 || len(s.strays) >= maxStrays {
 		return
 	}
-	s.strays = append(s.strays, stray{e.OwnerStream, e.Seq})
+	s.strays = append(s.strays, stray{e.OwnerStream, e.Seq, s.session, s.stream})
 }
 
 // A gap is what one stream lost.
@@ -35,7 +38,7 @@ type gap struct {
 func (j *Judge) found() {
 	seen := map[stray]bool{}
 	for _, st := range j.strays {
-		seen[st] = true
+		seen[stray{owner: st.owner, seq: st.seq}] = true
 	}
 	for _, g := range j.gaps {
 		var n int64

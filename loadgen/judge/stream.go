@@ -54,6 +54,8 @@ type Stream struct {
 	ledger   *ledgerAccount
 	attempts []uint16 // AtLeastOnce: attempt+1 of the last delivery of message i+1
 	gaps     []Range  // NoPromise: missing runs that straddle the boundary of two links
+	skipped  []Range  // runs that a replay began behind
+	polled   bool     // the target closed the last link of the living stream
 	tailGap  bool     // the response came on a later link than the last message
 	strays   []stray
 	probes   probing
@@ -67,7 +69,8 @@ type Stream struct {
 
 // A tally counts what an invariant looked at and what it found wrong. What is pending
 // was neither looked at nor found wrong until the generator has shown its alibi.
-type tally struct{ checked, violated, pending int64 }
+// What is soft is a deviation: a SHOULD beside the invariant's own claim.
+type tally struct{ checked, violated, pending, soft int64 }
 
 // An exchange is the state of one HTTP exchange.
 type exchange struct {
@@ -79,6 +82,8 @@ type exchange struct {
 	ledOn     bool // an event came
 	numbered  bool // a numbered message came
 	over      bool
+	liveFrom  int64 // number of the first message that was not replayed
+	lateTo    int64 // highest number that came late
 	status    int32
 	body      history.Body
 	missed    int32
@@ -96,6 +101,7 @@ type moment struct {
 	message  bool  // it carries a JSON-RPC message
 	response bool  // own response or error
 	posted   bool  // it is, and came on the POST beside a GET stream
+	first    bool  // the first numbered message of its exchange
 	allowed  bool  // a repeat that the contract allows
 	probe    probeWord
 	before   bool  // own response was delivered before this event
@@ -164,7 +170,7 @@ func (s *Stream) note(r *history.Record) {
 	n.message = e.Class >= history.ClassProgress
 	n.response = !e.Late && e.Owner == history.OwnerSelf && (e.Class == history.ClassResponse || e.Class == history.ClassError)
 	n.posted = n.response && s.kind == history.StreamGet
-	if !n.posted {
+	if !n.posted && !e.Late {
 		s.ex.events++
 	}
 	if e.HasID && !e.Late && !n.posted {
@@ -212,7 +218,7 @@ func (s *Stream) answer(e *history.Event) {
 func (s *Stream) number(e *history.Event) {
 	n := &s.now
 	n.standing, n.jumped = s.acct.deliver(e.Seq)
-	n.numbered = n.standing != untracked
+	n.numbered, n.first = n.standing != untracked, !s.ex.numbered
 	if e.Total > 0 {
 		s.total = e.Total
 	}

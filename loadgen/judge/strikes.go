@@ -20,11 +20,11 @@ type strikes struct {
 	injected int64
 	cuts     int64
 	openings int64
-	early    bool   // one ended a link at or before the first committed id
-	vague    bool   // one may have: what the client got of the link is not known to the byte
-	cutAfter bool   // a cut struck after a committed id
-	waiting  uint16 // index+1 of the last cut that no accepted resume followed yet
-	last     uint16 // index+1 of the last injection
+	early    bool          // one ended a link at or before the first committed id
+	vague    bool          // one may have: what the client got of the link is not known to the byte
+	cutAfter bool          // a cut struck after a committed id
+	waiting  uint16        // index+1 of the last cut that no accepted resume followed yet
+	last     uint16        // index+1 of the last injection
 	lastAt   time.Duration // when the last one had acted
 }
 

@@ -27,6 +27,8 @@ type step struct {
 	kind         stepKind
 	note         note
 	body         history.Body
+	probe        history.ProbeName
+	end          history.End
 }
 
 type stepKind uint8
@@ -41,6 +43,7 @@ const (
 	stepFault
 	stepEnd
 	stepSettled
+	stepProbe
 )
 
 // A note says what is special about the messages of a step.
@@ -127,6 +130,14 @@ func (t *timeline) fact(s *Stream, r *history.Record) {
 		st.kind, st.code = stepEnd, uint16(r.End)
 	case history.KindSettled:
 		st.kind, st.code = stepSettled, uint16(r.Outcome)
+	case history.KindProbe:
+		p := &r.Probe
+		if !p.Offered {
+			return
+		}
+		st.kind, st.code, st.probe, st.end = stepProbe, uint16(p.Status), p.Name, p.End
+		st.a, st.b, st.until = int64(p.Messages), int64(p.Want), r.At
+		st.at = r.At - p.Took
 	default:
 		t.markLast(s.now.mark)
 		return
@@ -192,7 +203,8 @@ func joinMark(a, b string) string {
 
 // A Step is one line of a stream's timeline.
 type Step struct {
-	// Kind is request, head, priming, messages, other, response, fault, end or settled.
+	// Kind is request, head, priming, messages, other, response, fault, end, settled or
+	// probe.
 	Kind string
 	// At is when the step began, Until when the last event of a run came.
 	At, Until time.Duration
@@ -226,6 +238,10 @@ type Step struct {
 	Event, Offset int64
 	// End and Outcome name how the exchange and the stream ended.
 	End, Outcome string
+	// Probe names an extra exchange; Status and End are its own, Count the messages that
+	// came as they had to, Want those that had to come.
+	Probe string
+	Want  int
 	// Mark says what is wrong here, "" when nothing is.
 	Mark string
 }
@@ -256,6 +272,9 @@ func (t *timeline) export(s *Stream) []Step {
 			x.Fault, x.Place, x.Event, x.Offset = k.kind, k.place, st.a, st.b
 		case stepEnd:
 			x.End = endName(history.End(st.code))
+		case stepProbe:
+			x.Probe, x.Status, x.End = probeName(st.probe), int(st.code), endName(st.end)
+			x.Count, x.Want = int(st.a), int(st.b)
 		case stepSettled:
 			x.Outcome = outcomeName(history.Outcome(st.code))
 		default:

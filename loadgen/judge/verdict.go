@@ -67,7 +67,11 @@ type Verdict struct {
 	Resumes   Resumes
 	Control   Control
 	Canary    Canary
-	Coverage  Coverage
+	// Probes are the extra exchanges with sampled streams, by name; Sampled is the number
+	// of these streams.
+	Probes   []ProbeCount
+	Sampled  int64
+	Coverage Coverage
 
 	// JudgedCuts counts calls that were cut after a committed id and settled.
 	JudgedCuts int64
@@ -117,6 +121,9 @@ type Invariant struct {
 	Decides    bool
 	Checked    int64
 	Violations int64
+	// Deviations counts findings that the protocol's SHOULD is about although the claim is
+	// a MUST. They decide nothing; under Setup.Strict they are violations.
+	Deviations int64
 	// Streams counts the streams with a violation, control calls included.
 	Streams  int64
 	Evidence []Evidence

@@ -1,0 +1,80 @@
+package judge
+
+import (
+	"fmt"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+)
+
+func replayAfterResponseInvariant() invariant {
+	return invariant{
+		name:   "replay-after-response",
+		claim:  "a resume after the response brings the rest again, and the response",
+		source: "derived from 2025-11-25 transports, Resumability 3 (probes of settled streams)",
+		level:  LevelDerived,
+		role:   replayRole,
+		fact: func(s *Stream, r *history.Record) {
+			p := s.asked(r, history.ProbeReplay)
+			if p == nil {
+				return
+			}
+			if !untellable(p) {
+				s.probes.first, s.probes.told = *p, true
+				s.judgeReplay(p)
+			}
+		},
+	}
+}
+
+// replayRole is that of the invariants about what a settled stream is still good for.
+func replayRole(s Setup) (Role, string) {
+	if s.Contract == NoPromise {
+		return NotApplicable, `the contract "none" promises no replay`
+	}
+	return whenProbed(s)
+}
+
+// untellable tells the statuses that say nothing about a stream's log: no permission, no
+// resuming at all, or somebody else still reads.
+func untellable(p *history.Probe) bool {
+	switch p.Status {
+	case 401, 403, 405, 409, 429:
+		return true
+	}
+	return false
+}
+
+func (s *Stream) judgeReplay(p *history.Probe) {
+	const inv = replayAfterResponse
+	if !s.judgeStatus(inv, p) {
+		return
+	}
+	wrong := ""
+	switch {
+	case p.Status == 400 || p.Status == 404 || p.Status == 410:
+		if s.judge.setup.Contract == Bounded {
+			s.conforms(inv)
+			return
+		}
+		wrong = fmt.Sprintf("refused with %d once the response had come", p.Status)
+	case p.Status != 200:
+		wrong = fmt.Sprintf("answered %d", p.Status)
+	case p.Foreign > 0:
+		wrong = "messages of another stream came"
+	case p.Wrong > 0:
+		wrong = "other messages came than the first time"
+	case p.Messages < p.Want:
+		wrong = fmt.Sprintf("%d of %d messages came again", p.Messages, p.Want)
+	case !p.Response:
+		wrong = "the response did not come again"
+	}
+	if wrong != "" {
+		s.deviates(inv, finding{what: wrong})
+		return
+	}
+	s.conforms(inv)
+	s.check(streamEnds, 1)
+	if p.End != history.EndClean {
+		s.find(streamEnds, finding{what: "after the replayed response: " + endName(p.End)})
+	}
+}
