@@ -30,8 +30,8 @@ type Account struct {
 	// Count is how many exchanges began; Exchanges holds the latest of them.
 	Count     int
 	Exchanges []Exchange
-	// Injection is the fault that ended the link, if one did.
-	Injection *Injection
+	// Injections are the faults that fired on the link, in order.
+	Injections []Injection
 	// End says how the link ended.
 	End End
 }

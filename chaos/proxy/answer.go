@@ -28,8 +28,9 @@ type exchange struct {
 	opening []byte
 	upgrade bool
 	row     Exchange
-	struck  *Injection
-	told    bool
+	// struck: a fault has ended the link; pending, if set, has not been told.
+	struck  bool
+	pending *Injection
 }
 
 // begin says to the chaos link what the exchange is.
@@ -120,9 +121,6 @@ func (r *relay) respond(x *exchange) error {
 		}
 		n, err := r.link.Read(buf[:])
 		if n > 0 {
-			if x.struck != nil {
-				x.report(false) // what comes now is the end that the fault makes up
-			}
 			x.pass(buf[:n])
 			if _, err := r.client.Write(buf[:n]); err != nil {
 				return &clientError{err}
@@ -132,7 +130,7 @@ func (r *relay) respond(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		if x.row.Complete && x.struck == nil && r.link.End() {
+		if x.row.Complete && !x.struck && r.link.End() {
 			return nil
 		}
 		if x.parks && r.server.idle() {
@@ -197,7 +195,7 @@ func (x *exchange) event() {
 // settle writes the exchange into the account and gives back what it did not need.
 func (x *exchange) settle(err error) {
 	r := x.r
-	x.lent = x.lent && x.struck == nil
+	x.lent = x.lent && !x.struck
 	if st := x.stream; st != nil {
 		st.delivered += x.row.Messages
 		switch {
@@ -257,10 +255,15 @@ func (r *relay) mirror(x *exchange, err error) {
 		_ = r.client.Close()
 		return
 	}
-	reset := errors.Is(err, syscall.ECONNRESET)
+	// A refused dial is the nearest to a reset that a connection can get which is open.
+	reset := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ECONNREFUSED)
 	exact := !reset || r.client.settled(r.p.cfg.Settle)
-	if x.struck != nil {
-		x.report(!exact)
+	if x.pending != nil {
+		x.pending.Approximate = !exact
+		x.report(x.pending)
+	}
+	if x.struck {
+		r.setEnd(EndCut)
 	}
 	r.setEnd(EndServer)
 	_ = r.link.Close()
@@ -274,28 +277,30 @@ func (r *relay) mirror(x *exchange, err error) {
 	}
 }
 
-// note keeps what the chaos link says of a cut until it is known how exact it is.
+// note is told of a fault by the chaos link, in answer's goroutine. A reset is told on
+// when it is known how exact it is, everything else at once: the client may see nothing
+// more for a long time.
 func (x *exchange) note(in *chaos.Injection) {
-	x.struck = &Injection{Injection: *in, Client: x.r.account.Client}
-}
-
-// report tells of the cut, once, before the client can see it.
-func (x *exchange) report(approximate bool) {
-	if x.told {
+	told := &Injection{Injection: *in, Client: x.r.account.Client}
+	x.struck = true
+	if in.Kind == chaos.RST {
+		x.pending = told
 		return
 	}
-	x.told = true
-	x.struck.Approximate = approximate
-	p := x.r.p
-	p.counters.struck(x.struck)
+	x.report(told)
+}
+
+// report tells of a fault before the client can see it.
+func (x *exchange) report(in *Injection) {
+	x.r.p.counters.struck(in)
 	x.r.mu.Lock()
-	x.r.account.Injection, x.r.account.End = x.struck, EndCut
+	x.r.account.Injections = append(x.r.account.Injections, *in)
 	x.r.mu.Unlock()
 	if x.tell != nil {
-		x.tell(&x.struck.Injection)
+		x.tell(&in.Injection)
 	}
-	if p.cfg.OnInjection != nil {
-		p.cfg.OnInjection(x.struck)
+	if tell := x.r.p.cfg.OnInjection; tell != nil {
+		tell(in)
 	}
 }
 

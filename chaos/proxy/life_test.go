@@ -2,15 +2,12 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,107 +17,6 @@ import (
 	"github.com/gapless-dev/gapless/chaos"
 	"github.com/gapless-dev/gapless/internal/guard"
 	"github.com/gapless-dev/gapless/internal/memnet"
-)
-
-// bench is a proxy between a client and an upstream that a test plays itself, in virtual
-// time.
-type bench struct {
-	*Proxy
-	t      *testing.T
-	front  *memnet.Listener
-	back   *memnet.Listener
-	cancel context.CancelFunc
-	done   chan error
-	ended  []*Account
-}
-
-// bubble runs f with a proxy; when f returns nothing of the proxy may be left.
-func bubble(t *testing.T, cfg Config, f func(b *bench)) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t: t, front: memnet.Listen(), back: memnet.Listen(), done: make(chan error, 1)}
-		cfg.Upstream = "upstream:80"
-		if cfg.Dial == nil {
-			cfg.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return b.back.Dial(ctx) }
-		}
-		cfg.OnEnd = func(a *Account) { b.ended = append(b.ended, a) }
-		var err error
-		if b.Proxy, err = New(cfg); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		b.cancel = cancel
-		go func() { b.done <- b.Serve(ctx, b.front) }()
-		f(b)
-		cancel()
-		if err := <-b.done; err != nil {
-			t.Error(err)
-		}
-		b.back.Close()
-	})
-}
-
-func (b *bench) dial() net.Conn {
-	b.t.Helper()
-	c, err := b.front.Dial(context.Background())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return c
-}
-
-func (b *bench) accept() net.Conn {
-	b.t.Helper()
-	c, err := b.back.Accept()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return c
-}
-
-func (b *bench) write(c net.Conn, text string) {
-	b.t.Helper()
-	if _, err := io.WriteString(c, text); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// expect reads exactly this.
-func (b *bench) expect(c net.Conn, want string) {
-	b.t.Helper()
-	got := make([]byte, len(want))
-	if n, err := io.ReadFull(c, got); err != nil || string(got) != want {
-		b.t.Fatalf("read %q, %v; want %q", got[:n], err, want)
-	}
-}
-
-// silent checks that nothing arrives for a while.
-func (b *bench) silent(c net.Conn) {
-	b.t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(time.Second))
-	var one [1]byte
-	if n, err := c.Read(one[:]); n > 0 || err == nil || !isTimeout(err) {
-		b.t.Fatalf("read %q, %v; want nothing", one[:n], err)
-	}
-	_ = c.SetReadDeadline(time.Time{})
-}
-
-func isTimeout(err error) bool {
-	var t net.Error
-	return errors.As(err, &t) && t.Timeout()
-}
-
-// end checks how a connection ends: nil is a FIN.
-func (b *bench) end(c net.Conn, want error) {
-	b.t.Helper()
-	rest, err := io.ReadAll(c)
-	if len(rest) > 0 || !errors.Is(err, want) {
-		b.t.Fatalf("read %q, %v; want the end %v", rest, err, want)
-	}
-}
-
-const (
-	get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-	ok  = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 )
 
 func TestNextRequestWaitsForTheResponse(t *testing.T) {
@@ -157,6 +53,7 @@ func TestAnAnswerBeforeTheEndOfTheBody(t *testing.T) {
 		b.expect(c, ok)
 		b.write(c, "def"+get)
 		b.expect(s, "def"+get)
+		b.silent(s)
 		b.write(s, ok)
 		b.expect(c, ok)
 	})
@@ -228,10 +125,100 @@ func TestHalfClosedClient(t *testing.T) {
 	})
 }
 
+// A client that has gone after it said that it will send nothing more is noticed when
+// there is something to tell it.
+func TestGoneClient(t *testing.T) {
+	bubble(t, Config{}, func(b *bench) {
+		c := b.dial()
+		b.write(c, get)
+		_ = c.(*memnet.Conn).CloseWrite()
+		s := b.accept()
+		b.expect(s, get)
+		b.end(s, nil)
+		c.Close()
+		b.write(s, ok[:20])
+		synctest.Wait()
+		if len(b.ended) != 1 || b.ended[0].End != EndClient || b.Snapshot().Open != 0 {
+			t.Errorf("%+v", b.ended)
+		}
+		if _, err := s.Write([]byte(ok[20:])); err == nil {
+			t.Error("the upstream can still write")
+		}
+	})
+}
+
+// A client that does not close its side is waited for, but not for ever.
+func TestClientThatDoesNotLeave(t *testing.T) {
+	bubble(t, Config{Linger: 3 * time.Second}, func(b *bench) {
+		c, start := b.dial(), time.Now()
+		b.write(c, get)
+		b.accept().Close()
+		b.end(c, nil)
+		for b.Snapshot().Open > 0 && time.Since(start) < time.Minute {
+			b.write(c, "x")
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		if took := time.Since(start); took < 3*time.Second || took > 4*time.Second {
+			t.Errorf("the link was open for %v", took)
+		}
+	})
+}
+
+// When OnInjection is called the client has all that comes before the position, and no
+// end.
+func TestToldBeforeTheEnd(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	text := fmt.Sprintf("%s%x\r\n%s\r\n", head, len(priming+response), priming+response)
+	for _, kind := range []chaos.Kind{chaos.RST, chaos.FIN, chaos.ChunkEnd} {
+		told := 0
+		var b *bench
+		var c net.Conn
+		cfg := Config{Plan: plan(t, 1, chaos.Fault{Kind: kind, At: []chaos.Place{chaos.MidResponse}, PerStream: 1})}
+		cfg.OnInjection = func(in *Injection) {
+			told++
+			if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+				t.Error(err)
+			}
+			b.silent(c)
+		}
+		bubble(t, cfg, func(the *bench) {
+			b, c = the, the.dial()
+			b.write(c, "POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+			b.write(b.accept(), text)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if told != 1 || len(b.ended) != 1 || b.ended[0].End != EndCut {
+				t.Errorf("%s: told %d times, %+v", kind, told, b.ended)
+			}
+		})
+	}
+}
+
+func TestListenerThatFails(t *testing.T) {
+	bubble(t, Config{}, func(b *bench) {
+		c := b.dial()
+		b.write(c, get)
+		b.expect(b.accept(), get)
+		b.front.Close()
+		if err := <-b.done; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%v", err)
+		}
+		b.end(c, nil)
+		b.done <- nil
+	})
+}
+
 // Whatever state its links are in, a proxy ends at once and leaves nothing behind: the
 // bubble would not end.
 func TestCloseInEveryState(t *testing.T) {
 	stuck := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+	late := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		synctest.Wait() // the links have been closed
+		near, _ := net.Pipe()
+		return near, nil
+	}
 	for _, tc := range []struct {
 		name string
 		dial func(context.Context, string, string) (net.Conn, error)
@@ -240,6 +227,7 @@ func TestCloseInEveryState(t *testing.T) {
 		{"nothing was sent", nil, func(*bench, net.Conn) {}},
 		{"half a head", nil, func(b *bench, c net.Conn) { b.write(c, get[:9]) }},
 		{"dialling", stuck, func(b *bench, c net.Conn) { b.write(c, get) }},
+		{"dialled too late", late, func(b *bench, c net.Conn) { b.write(c, get) }},
 		{"half a body", nil, func(b *bench, c net.Conn) {
 			b.write(c, "POST / HTTP/1.1\r\nContent-Length: 99999\r\n\r\nx")
 			b.expect(b.accept(), "POST / HTTP/1.1\r\nContent-Length: 99999\r\n\r\nx")
@@ -334,6 +322,35 @@ func TestSwitchingProtocols(t *testing.T) {
 	})
 }
 
+func TestStreamsAreHeldByOneLink(t *testing.T) {
+	var s streams
+	st := &stream{held: true}
+	s.put(st, []uint64{1, 2})
+	if s.take(1) != st || s.take(2) != nil || s.take(3) != nil {
+		t.Error("a stream was given to two links")
+	}
+	s.put(st, nil)
+	if s.take(2) != st {
+		t.Error("a stream is lost")
+	}
+	for n := range uint64(2 * maxCursors) {
+		s.put(&stream{}, []uint64{n + 10})
+	}
+	if len(s.known) != maxCursors || s.take(2) != nil || s.take(maxCursors+11) == nil {
+		t.Errorf("%d cursors are known", len(s.known))
+	}
+}
+
+func TestRingKeepsTheLatest(t *testing.T) {
+	r := ring{keep: 3}
+	for n := range uint64(5) {
+		r.add(&Account{Link: n})
+	}
+	if all := r.all(); len(all) != 3 || all[0].Link != 2 || all[1].Link != 3 || all[2].Link != 4 {
+		t.Errorf("%+v", all)
+	}
+}
+
 func TestUnaskedBytesPass(t *testing.T) {
 	bubble(t, Config{}, func(b *bench) {
 		c := b.dial()
@@ -362,122 +379,4 @@ func TestPanicEndsTheProxy(t *testing.T) {
 		}
 		b.done <- nil
 	})
-}
-
-// randomResponse writes a response to a method.
-func randomResponse(rng *rand.Rand, method string) (raw []byte, last bool) {
-	var w bytes.Buffer
-	body := make([]byte, rng.IntN(9000))
-	for i := range body {
-		body[i] = "ab:\r\n id"[rng.IntN(8)]
-	}
-	w.WriteString("HTTP/1.1 200 OK\r\n")
-	if rng.IntN(2) == 0 {
-		w.WriteString("Content-Type: text/event-stream\r\n")
-	}
-	framing := rng.IntN(8)
-	if method == "HEAD" {
-		framing = 1
-	}
-	switch framing {
-	case 0:
-		w.WriteString("Connection: close\r\n\r\n")
-		w.Write(body)
-		return w.Bytes(), true
-	case 1, 2, 3:
-		fmt.Fprintf(&w, "Content-Length: %d\r\n\r\n", len(body))
-		if method != "HEAD" {
-			w.Write(body)
-		}
-	default:
-		w.WriteString("Transfer-Encoding: chunked\r\n\r\n")
-		cw := httputil.NewChunkedWriter(&w)
-		for len(body) > 0 {
-			n := 1 + rng.IntN(len(body))
-			_, _ = cw.Write(body[:n])
-			body = body[n:]
-		}
-		_ = cw.Close()
-		w.WriteString("\r\n")
-	}
-	return w.Bytes(), false
-}
-
-// Without faults both sides get the other's bytes, whatever they are and however they
-// are cut.
-func TestRandomTrafficPassesUnchanged(t *testing.T) {
-	none := func(uint64, net.Addr) *chaos.Victim { return nil }
-	late := plan(t, 1, chaos.Fault{Kind: chaos.ChunkEnd, At: []chaos.Place{chaos.MidResponse}, PerStream: 1})
-	for seed := range uint64(60) {
-		cfg := Config{VictimOf: none}
-		if seed%2 == 1 { // followed, but never struck: there is no response
-			cfg = Config{VictimOf: func(uint64, net.Addr) *chaos.Victim { return late.Victim(1) }}
-		}
-		bubble(t, cfg, func(b *bench) { randomTraffic(b, rand.New(rand.NewPCG(seed, 1)), seed%2 == 1) })
-	}
-}
-
-func randomTraffic(b *bench, rng *rand.Rand, reframed bool) {
-	c := b.dial()
-	var s net.Conn
-	for range 8 {
-		request, _ := randomRequest(rng)
-		method, _, _ := strings.Cut(string(request), " ")
-		response, last := randomResponse(rng, method)
-		wrote := make(chan struct{})
-		pieces := func(to net.Conn, p []byte, size int) {
-			for len(p) > 0 {
-				n := min(len(p), size)
-				b.write(to, string(p[:n]))
-				p = p[n:]
-				synctest.Wait()
-			}
-		}
-		go func() {
-			pieces(c, request, 1+rng.IntN(2000))
-			wrote <- struct{}{}
-		}()
-		if s == nil {
-			s = b.accept()
-		}
-		b.expect(s, string(request))
-		<-wrote
-		go func() {
-			pieces(s, response, 1+rng.IntN(2000))
-			if last {
-				s.Close()
-			}
-			wrote <- struct{}{}
-		}()
-		if !reframed {
-			b.expect(c, string(response))
-		} else if got, want := readBody(b, c, method), readBody(b, replay(response), method); got != want {
-			b.t.Fatalf("body %q, want %q", got, want)
-		}
-		<-wrote
-		if last {
-			b.end(c, nil)
-			return
-		}
-	}
-}
-
-// replay is a connection that says one thing.
-func replay(p []byte) net.Conn {
-	near, far := net.Pipe()
-	go func() { _, _ = near.Write(p); near.Close() }()
-	return far
-}
-
-func readBody(b *bench, c net.Conn, method string) string {
-	b.t.Helper()
-	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return string(body)
 }

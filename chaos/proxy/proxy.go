@@ -125,17 +125,14 @@ func New(cfg Config) (*Proxy, error) {
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
+	group := guard.Group{OnPanic: cancel}
+	group.Go(func() {
+		<-ctx.Done()
 		_ = ln.Close() // it only makes Accept return
 		p.closeLinks()
 	})
-	group := guard.Group{OnPanic: cancel}
 	err := p.accept(ctx, ln, &group)
 	cancel()
-	if stop() { // it never began
-		_ = ln.Close()
-		p.closeLinks()
-	}
 	return errors.Join(err, group.Wait())
 }
 

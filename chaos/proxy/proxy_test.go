@@ -192,10 +192,10 @@ func TestCutsAsPlanned(t *testing.T) {
 				t.Errorf("the client got %q", got)
 			}
 			a := <-s.ended
-			if a.End != EndCut || a.Injection == nil || a.Injection.Approximate || a.Ordinal != 1 {
+			if a.End != EndCut || len(a.Injections) != 1 || a.Injections[0].Approximate || a.Ordinal != 1 {
 				t.Fatalf("%+v", a)
 			}
-			if in := a.Injection; in.Kind != c.kind || in.Place != chaos.MidEvent || int(in.Event) != strings.Count(got, "\n\n")+1 {
+			if in := a.Injections[0]; in.Kind != c.kind || in.Place != chaos.MidEvent || int(in.Event) != strings.Count(got, "\n\n")+1 {
 				t.Errorf("%+v behind %q", in, got)
 			}
 			if len(s.injections) != 1 || s.Snapshot().Injected() != 1 {

@@ -74,9 +74,10 @@ func (r *relay) stop() {
 	}
 }
 
-// ended notes how the link ended; the first reason stays. r.mu is held.
+// ended notes how the link ended; the first reason stays, but for a fault's. r.mu is
+// held.
 func (r *relay) ended(e End) {
-	if r.account.End == EndNone {
+	if r.account.End == EndNone || e == EndCut {
 		r.account.End = e
 	}
 }
@@ -102,6 +103,10 @@ func (r *relay) run(ctx context.Context, group *guard.Group) {
 		}
 		if r.link == nil {
 			if err := r.connect(ctx, group); err != nil {
+				if ctx.Err() != nil {
+					r.setEnd(EndShutdown)
+					return
+				}
 				r.setEnd(EndRefused)
 				r.refuse("502 Bad Gateway", fmt.Sprintf("gapless proxy: the upstream %s cannot be reached: %v", r.p.cfg.Upstream, cause(err)))
 				return

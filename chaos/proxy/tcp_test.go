@@ -47,10 +47,10 @@ func TestAnExactResetLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := <-s.ended // the reset has been sent
-		in := a.Injection
-		if in == nil || in.Approximate {
+		if len(a.Injections) != 1 || a.Injections[0].Approximate {
 			t.Fatalf("seed %d: %+v", seed, a)
 		}
+		in := a.Injections[0]
 		head, err := io.ReadAll(c)
 		if !errors.Is(err, syscall.ECONNRESET) {
 			t.Fatalf("seed %d: the client got %v", seed, err)
@@ -114,7 +114,7 @@ func TestAResetBeforeAFullQueueIsApproximate(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := <-s.ended
-	if a.Injection == nil || a.Injection.Approximate != true || s.Snapshot().Approximate != 1 {
+	if len(a.Injections) != 1 || !a.Injections[0].Approximate || s.Snapshot().Approximate != 1 {
 		t.Fatalf("%+v", a)
 	}
 	if got, err := io.Copy(io.Discard, c); got >= a.ToClient || !errors.Is(err, syscall.ECONNRESET) {
@@ -128,46 +128,74 @@ func TestExpectedExchanges(t *testing.T) {
 	up := upstream(t, http.HandlerFunc(streaming))
 	none := func(uint64, net.Addr) *chaos.Victim { t.Error("asked for a victim"); return nil }
 	s := serve(t, up, Config{VictimOf: none})
-	p := plan(t, 5, chaos.Fault{Kind: chaos.FIN, At: []chaos.Place{chaos.BeforeResponse}, PerStream: 1})
-	victim := p.Victim(1)
-	for attempt := range 3 {
-		told := make(chan chaos.Injection, 1)
-		c := raw(t, s.addr)
-		ok := s.Expect(c.LocalAddr(), chaos.Exchange{
-			Attempt: attempt, Resume: attempt > 0, Delivered: 5 * attempt, Expected: 5, Victim: victim,
-			OnInjection: func(in *chaos.Injection) { told <- *in },
-		})
-		request := callRequest
-		if attempt > 0 {
-			request = "GET /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\nLast-Event-ID: a-5\r\n\r\n"
-		}
-		if _, err := io.WriteString(c, request); err != nil || !ok {
-			t.Fatal(ok, err)
-		}
-		got, err := io.ReadAll(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if attempt > 0 { // nothing is left of the plan
-			if !strings.Contains(string(got), response) || len(told) != 0 {
-				t.Errorf("attempt %d: %q, told %d", attempt, got, len(told))
+	for _, f := range []struct {
+		kind  chaos.Kind
+		place chaos.Place
+	}{{chaos.FIN, chaos.BeforeResponse}, {chaos.ChunkEnd, chaos.MidResponse}, {chaos.RST, chaos.MidResponse}} {
+		victim := plan(t, 5, chaos.Fault{Kind: f.kind, At: []chaos.Place{f.place}, PerStream: 1}).Victim(1)
+		for attempt := range 3 {
+			told := make(chan chaos.Injection, 1)
+			c := raw(t, s.addr)
+			ok := s.Expect(c.LocalAddr(), chaos.Exchange{
+				Attempt: attempt, Resume: attempt > 0, Delivered: 5 * attempt, Expected: 5, Victim: victim,
+				OnInjection: func(in *chaos.Injection) { told <- *in },
+			})
+			request := callRequest
+			if attempt > 0 {
+				request = "GET /mcp HTTP/1.1\r\nHost: x\r\nConnection: close\r\nLast-Event-ID: a-5\r\n\r\n"
 			}
-			continue
-		}
-		select {
-		case in := <-told:
-			if in.Place != chaos.BeforeResponse || in.Attempt != attempt {
-				t.Errorf("%+v", in)
+			if _, err := io.WriteString(c, request); err != nil || !ok {
+				t.Fatal(ok, err)
 			}
-		default:
-			t.Error("the client saw the end before it was told")
-		}
-		if strings.Contains(string(got), `"result"`) || !strings.Contains(string(got), message(5)) {
-			t.Errorf("%q", got)
+			got := untilTheEnd(c)
+			if attempt > 0 { // nothing is left of the plan
+				if !strings.Contains(got, response) || len(told) != 0 {
+					t.Errorf("%s, attempt %d: %q, told %d", f.kind, attempt, got, len(told))
+				}
+				continue
+			}
+			select {
+			case in := <-told:
+				if in.Place != f.place || in.Kind != f.kind || in.Attempt != attempt {
+					t.Errorf("%+v", in)
+				}
+			default:
+				t.Errorf("%s: the client saw the end before it was told", f.kind)
+			}
+			if strings.Contains(got, response) || !strings.Contains(got, message(5)) {
+				t.Errorf("%s: %q", f.kind, got)
+			}
 		}
 	}
 	if s.Expect(&net.UnixAddr{}, chaos.Exchange{}) {
 		t.Error("a nameless address was accepted")
+	}
+}
+
+// untilTheEnd reads until the body or the connection ends, whichever comes first.
+func untilTheEnd(c net.Conn) string {
+	var got []byte
+	var buf [1]byte
+	for !strings.HasSuffix(string(got), "\r\n0\r\n\r\n") {
+		if _, err := c.Read(buf[:]); err != nil {
+			break
+		}
+		got = append(got, buf[0])
+	}
+	return string(got)
+}
+
+// On real sockets too a client that will send nothing more gets its answer.
+func TestHalfClosedSocket(t *testing.T) {
+	s := serve(t, upstream(t, http.HandlerFunc(streaming)), Config{})
+	c := raw(t, s.addr)
+	if _, err := io.WriteString(c, callRequest); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.CloseWrite()
+	got, err := io.ReadAll(c)
+	if err != nil || !strings.Contains(string(got), response) {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
@@ -181,11 +209,10 @@ func TestASeedCutsTheSamePlacesAgain(t *testing.T) {
 			got, _ := post(t, &http.Client{Transport: tr}, s.addr)
 			tr.CloseIdleConnections()
 			a := <-s.ended
-			all = append(all, fmt.Sprintf("%d %v %d bytes", a.Ordinal, a.Injection, len(got)))
-			if in := a.Injection; in != nil {
-				in.Client = ""
-				all[len(all)-1] = fmt.Sprintf("%d %+v %d bytes", a.Ordinal, *in, len(got))
+			for i := range a.Injections {
+				a.Injections[i].Client = ""
 			}
+			all = append(all, fmt.Sprintf("%d %+v %d bytes", a.Ordinal, a.Injections, len(got)))
 		}
 		if s.Snapshot().Injected() < 15 {
 			t.Errorf("only %d cuts", s.Snapshot().Injected())
@@ -220,7 +247,7 @@ func TestOnlyStreamsAreNumbered(t *testing.T) {
 		case "init":
 			request = strings.Replace(request, "2\r\n\r\n{}", "23\r\n\r\n{\"method\":\"initialize\"}", 1)
 		case "get":
-			request = "GET / HTTP/1.1\r\n\r\n"
+			request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 		case "stream":
 			want++
 		}
@@ -235,7 +262,7 @@ func TestOnlyStreamsAreNumbered(t *testing.T) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		c.Close()
 		a := <-s.ended
-		if kind == "stream" && (a.Ordinal != want || a.Injection == nil) || kind != "stream" && (a.Ordinal != 0 || a.Injection != nil) {
+		if kind == "stream" && (a.Ordinal != want || a.Injections == nil) || kind != "stream" && (a.Ordinal != 0 || a.Injections != nil) {
 			t.Errorf("link %d, %s: %+v", i, kind, a)
 		}
 	}
