@@ -89,7 +89,7 @@ func (s *session) call(name string) *call {
 
 // extra is what the SDK is told of a request besides its text: the headers, among them
 // one that leads [Handler.route] to the call, and the hook that closes the connection.
-func (c *call) extra(id jsonrpc.ID, header http.Header) *mcp.RequestExtra {
+func (s *Stream) extra(id jsonrpc.ID, header http.Header) *mcp.RequestExtra {
 	name, err := json.Marshal(id.Raw())
 	if err != nil {
 		panic(err) // an id is a string or an integer
@@ -97,23 +97,45 @@ func (c *call) extra(id jsonrpc.ID, header http.Header) *mcp.RequestExtra {
 	header.Set(headerCall, string(name))
 	return &mcp.RequestExtra{
 		Header:         header,
-		CloseSSEStream: func(a mcp.CloseSSEStreamArgs) { c.stream.CloseConnection(a.RetryAfter) },
+		CloseSSEStream: func(a mcp.CloseSSEStreamArgs) { s.CloseConnection(a.RetryAfter) },
 	}
 }
 
-// begin makes the stream of a request, and registers the request as in flight.
-func (s *session) begin(id jsonrpc.ID, reply chan []byte) (*call, *refusal) {
+// begin registers requests as in flight and makes the stream of their responses. If
+// one of them cannot be taken none is.
+func (s *session) begin(ids []jsonrpc.ID) (*Stream, *refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if refused := s.admit(id); refused != nil {
-		return nil, refused
+	for i, id := range ids {
+		if refused := s.admit(id); refused != nil {
+			for _, before := range ids[:i] {
+				delete(s.calls, before)
+			}
+			return nil, refused
+		}
+		s.calls[id] = new(call)
 	}
-	c := &call{reply: reply}
-	if reply == nil {
-		c.stream = s.openPost()
+	s.lastName++
+	s.h.metrics.opened[kindPost].Inc()
+	stream := s.open(strconv.Itoa(s.lastName))
+	if len(ids) > 1 {
+		stream.answers = &answers{missing: len(ids)}
 	}
-	s.calls[id] = c
-	return c, nil
+	for _, id := range ids {
+		s.calls[id].stream = stream
+	}
+	return stream, nil
+}
+
+// beginReply registers a request as in flight whose response goes to reply.
+func (s *session) beginReply(id jsonrpc.ID, reply chan []byte) *refusal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refused := s.admit(id)
+	if refused == nil {
+		s.calls[id] = &call{reply: reply}
+	}
+	return refused
 }
 
 // admit says why a request cannot be taken. s.mu is held.
@@ -131,24 +153,15 @@ func (s *session) admit(id jsonrpc.ID) *refusal {
 	return nil
 }
 
-// openPost makes a stream for the answer to a POST. s.mu is held.
-func (s *session) openPost() *Stream {
-	s.lastName++
-	s.h.metrics.opened[kindPost].Inc()
-	return s.open(strconv.Itoa(s.lastName))
-}
-
 // abandon takes back requests that the SDK never saw, and their stream.
-func (s *session) abandon(stream *Stream, ids ...jsonrpc.ID) {
+func (s *session) abandon(stream *Stream, ids []jsonrpc.ID) {
 	s.mu.Lock()
 	for _, id := range ids {
 		delete(s.calls, id)
 	}
 	s.mu.Unlock()
-	if stream != nil {
-		stream.finish()
-		s.forget(stream)
-	}
+	stream.finish()
+	s.forget(stream)
 }
 
 // respond gives a response to the stream of its request.

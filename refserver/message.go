@@ -10,17 +10,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// errBatch: batches were removed in 2025-06-18; this server takes none at all.
-var errBatch = errors.New("batches are not supported")
-
 // decode reads one JSON-RPC message. It is ours because the SDK's decoder takes
 // five times as long and leaves 66 KB of garbage for each message. Keys are matched
 // exactly.
 func decode(body []byte) (jsonrpc.Message, error) {
-	body = bytes.TrimLeft(body, " \t\r\n")
-	if len(body) > 0 && body[0] == '[' {
-		return nil, errBatch
-	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return nil, errors.New("the body is not a JSON object")

@@ -29,10 +29,12 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
+	if isBatch(body) {
+		return h.batch(w, r, body)
+	}
 	message, err := decode(body)
 	if err != nil {
-		code := int64(jsonrpc.CodeInvalidRequest)
-		return &refusal{http.StatusBadRequest, code, err.Error()}
+		return &refusal{http.StatusBadRequest, jsonrpc.CodeInvalidRequest, err.Error()}
 	}
 	request, isRequest := message.(*jsonrpc.Request)
 	if isRequest && request.Method == "initialize" && request.IsCall() && r.Header.Get(headerSession) == "" {
@@ -48,14 +50,19 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
 	if isRequest && request.IsCall() {
 		return h.call(w, r, s, request)
 	}
-	if isRequest {
-		request.Extra = &mcp.RequestExtra{Header: r.Header}
-	}
-	if !s.push(r.Context(), message) {
+	if !s.take(r, message) {
 		return &refusal{http.StatusNotFound, -32001, "session not found"}
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
+}
+
+// take hands a notification or a response to the SDK and reports whether it took it.
+func (s *session) take(r *http.Request, m jsonrpc.Message) bool {
+	if request, ok := m.(*jsonrpc.Request); ok {
+		request.Extra = &mcp.RequestExtra{Header: r.Header}
+	}
+	return s.push(r.Context(), m)
 }
 
 // body reads the body of a request within its bounds of size and time.
@@ -86,7 +93,7 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *js
 	request.Params = withRevision(request.Params)
 	request.Extra = &mcp.RequestExtra{Header: r.Header}
 	reply := make(chan []byte, 1)
-	if _, refused := s.begin(request.ID, reply); refused != nil {
+	if refused := s.beginReply(request.ID, reply); refused != nil {
 		s.end()
 		return refused
 	}
@@ -115,29 +122,32 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *js
 	return nil
 }
 
-// call serves a request: its answer is a stream of its own, followed from the start.
-func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, request *jsonrpc.Request) *refusal {
-	c, refused := s.begin(request.ID, nil)
+// call serves a request, or a batch with requests in it: the answer is a stream of its
+// own, followed from the start.
+func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, messages ...jsonrpc.Message) *refusal {
+	ids := requestIDs(messages)
+	stream, refused := s.begin(ids)
 	if refused != nil {
 		return refused
 	}
-	stream := c.stream
 	f, err := s.fromStart(r.Context(), stream)
 	if err != nil {
-		s.abandon(stream, request.ID)
+		s.abandon(stream, ids)
 		return h.unavailable(err)
 	}
 	if err := stream.attach(r.Context(), f, false); err != nil {
-		s.abandon(stream, request.ID)
+		s.abandon(stream, ids)
 		return refuse(http.StatusConflict, err.Error())
 	}
-	request.Extra = c.extra(request.ID, r.Header)
+	stream.describe(messages, r.Header)
 	return h.follow(w, r, f, func() bool {
-		if s.push(context.Background(), request) {
-			return true
+		for _, m := range messages {
+			if !s.push(context.Background(), m) {
+				s.abandon(stream, ids)
+				return false
+			}
 		}
-		s.abandon(stream, request.ID)
-		return false
+		return true
 	})
 }
 

@@ -287,3 +287,50 @@ func TestNoStore_NoIds_NothingToResume(t *testing.T) {
 		}
 	})
 }
+
+// Without a store a client whose link fails cannot be told anything more, so its
+// session is over; with one it may come back.
+func TestGETStream_WriteFails_EndsTheSessionOnlyWithoutAStore(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  refserver.Config
+		want int
+	}{{refserver.Config{}, 404}, {refserver.Config{Store: newStore(t, store.Limits{})}, 200}} {
+		synctest.Test(t, func(t *testing.T) {
+			tt.cfg.WriteTimeout = 5 * time.Second
+			p := virtual(t, tt.cfg).open(latest)
+			p.resumeNothing() // and never reads
+			p.emit(1, "a", `{"messages":400,"bytes":1000,"on":"get"}`).rest()
+			pass(4 * time.Second)
+			if code, _ := p.post(ping); code != 200 {
+				t.Errorf("before the time is up: %d", code)
+			}
+			pass(2 * time.Second)
+			if code, _ := p.post(ping); code != tt.want {
+				t.Errorf("after a write that failed: %d, want %d", code, tt.want)
+			}
+		})
+	}
+}
+
+// The GET stream without a store: no ids, no priming, and what is sent while nobody is
+// connected is gone; a client that merely leaves keeps its session.
+func TestNoStore_GETStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := virtual(t, refserver.Config{Retry: time.Second}).open(latest)
+		get := p.resumeNothing()
+		if get.Header.Get("Gapless-Missed") != "" {
+			t.Errorf("head: %v", get.Header)
+		}
+		p.emit(1, "a", onGet).rest()
+		for i, e := range get.take(5) {
+			if e.id != "" || e.retry != "" || numbers(t, []event{e})[0] != i+1 {
+				t.Errorf("event %d is %+v", i+1, e)
+			}
+		}
+		get.cut()
+		pass(55 * time.Millisecond)
+		if got := numbers(t, p.resumeNothing().take(1)); got[0] != 11 {
+			t.Errorf("first after the gap: %v", got)
+		}
+	})
+}

@@ -36,6 +36,7 @@ type Stream struct {
 	appended, written atomic.Int64
 	connected         atomic.Bool
 	failing           atomic.Bool   // the store failed before, which was logged
+	answers           *answers      // for a batch; nil when there is one response
 	room              chan struct{} // a token after each write and each detaching
 
 	mu       sync.Mutex
@@ -89,15 +90,20 @@ func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 	return nil
 }
 
-// answer puts a response into the log, which ends it, and reports whether the stream
-// took it.
+// answer puts a response into the log, which ends it if no other is to come, and reports
+// whether the stream took it.
 func (s *Stream) answer(ctx context.Context, frame []byte) bool {
-	err := s.append(ctx, frame, true)
+	last := s.answers.next()
+	err := s.append(ctx, frame, last)
 	taken := err == nil || wasWritten(err)
 	if !taken {
 		s.session.h.cfg.Logger.Error("response not sent", "error", err)
 	}
 	s.session.h.cfg.OnEvent(Event{Kind: Answered})
+	if !last {
+		s.answers.done()
+		return taken
+	}
 	s.finish()
 	s.session.forget(s)
 	return taken
