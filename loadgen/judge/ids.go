@@ -103,7 +103,6 @@ type idTable struct {
 	slots []idSlot
 	used  int
 	over  int64 // ids that found no room
-	seen  int64 // all ids offered
 }
 
 type idSlot struct {
@@ -114,28 +113,30 @@ type idSlot struct {
 // claim registers an id for a stream, and returns the stream that used it before, 0
 // when none did.
 func (t *idTable) claim(session uint32, id uint64, stream uint32) uint32 {
-	t.seen++
 	if t.used*3 >= len(t.slots)*2 && t.used < MaxIDs {
 		t.grow(4 * len(t.slots))
 	}
 	key := solid(blend(int64(session), id))
+	slot := t.find(key)
+	switch {
+	case slot.key == key && slot.stream != stream:
+		return slot.stream
+	case slot.key == key:
+	case t.used >= MaxIDs:
+		t.over++
+	default:
+		*slot = idSlot{key, stream}
+		t.used++
+	}
+	return 0
+}
+
+// find returns the slot of a key: its own, or the free one that it would take.
+func (t *idTable) find(key uint64) *idSlot {
 	mask := uint64(len(t.slots) - 1)
 	for i := key & mask; ; i = (i + 1) & mask {
-		slot := &t.slots[i]
-		if slot.key == key {
-			if slot.stream == stream {
-				return 0
-			}
-			return slot.stream
-		}
-		if slot.key == 0 {
-			if t.used >= MaxIDs {
-				t.over++
-				return 0
-			}
-			*slot = idSlot{key, stream}
-			t.used++
-			return 0
+		if slot := &t.slots[i]; slot.key == key || slot.key == 0 {
+			return slot
 		}
 	}
 }
@@ -151,16 +152,11 @@ func (t *idTable) grow(want int) {
 	want = min(max(want, leastSlots), mostSlots)
 	old := t.slots
 	t.slots = make([]idSlot, 1<<bits.Len(uint(want-1)))
-	mask := uint64(len(t.slots) - 1)
 	for _, slot := range old {
 		if slot.key == 0 {
 			continue
 		}
-		i := slot.key & mask
-		for t.slots[i].key != 0 {
-			i = (i + 1) & mask
-		}
-		t.slots[i] = slot
+		*t.find(slot.key) = slot
 	}
 }
 

@@ -19,7 +19,7 @@ func executedOnceInvariant() invariant {
 			if l == nil || !l.done || !l.known {
 				return
 			}
-			if (l.call.Executions > 0 || s.responses > 0) && (s.fate != fateTooLate || !l.call.Cancelled) {
+			if (l.call.Executions > 0 || s.responses > 0) && (s.fate != fateTooLate || !l.call.Cancelled || l.call.CancelSeen) {
 				s.check(executedOnce, 1)
 			}
 			switch {
@@ -27,7 +27,7 @@ func executedOnceInvariant() invariant {
 				s.find(executedOnce, finding{what: "the tool ran more than once", count: int64(l.call.Executions) - 1})
 			case l.call.Executions == 0 && s.responses > 0 && s.outcome != history.OutcomeCancelled:
 				s.find(executedOnce, finding{what: "a response without an execution"})
-			case l.call.Cancelled && s.outcome != history.OutcomeCancelled && s.fate.judged() && s.fate != fateSevered:
+			case l.call.Cancelled && !l.call.CancelSeen && s.outcome != history.OutcomeCancelled && s.fate.judged() && s.fate != fateSevered:
 				s.find(executedOnce, finding{what: "the execution was cancelled, by nobody of ours", pending: s.fate == fateTooLate})
 			}
 		},

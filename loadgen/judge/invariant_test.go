@@ -285,6 +285,7 @@ func TestExecutedOnce(t *testing.T) {
 			want: "violated", count: 1},
 		{name: "cancelled by the disconnection – violated", text: start + "m 1-2\n" + cutAndResume + "end clean\nsettled failed\nledger 2 resp=0 cancelled",
 			want: "violated", count: 1},
+		{name: "given up by us, who told the target – holds", text: start + "m 1-2\n" + cutAndResume + "end clean\nsettled failed\nledger 2 resp=0 cancelled seen", want: "holds"},
 		{name: "cancelled by us – holds", text: start + "m 1\nend stopped\nsettled cancelled\nledger 1 resp=0 cancelled", want: "holds"},
 		{name: "no ledger – not applicable", text: healthyCut, want: "not applicable", setup: numbered},
 		{name: "no entry – inconclusive", text: answered, want: "inconclusive"},

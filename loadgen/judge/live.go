@@ -17,5 +17,6 @@ func (j *Judge) Violations() int64 {
 // Damaged reports whether anything was found in the stream. It is valid after Close.
 func (s *Stream) Damaged() bool { return len(s.evidence) > 0 }
 
-// Story is the timeline of a stream, damaged or not. It is valid after Close.
+// Story is the timeline of a stream, damaged or not: the headline of a healthy one is
+// empty, and its steps bear no marks. It is valid after Close.
 func (s *Stream) Story() Guilty { return s.accuse() }

@@ -320,7 +320,7 @@ func (s *script) ledger(w []string) error {
 		emitted++
 	}
 	s.add(history.Record{Kind: history.KindLedgerCall, Ledger: history.Ledger{Known: true, Emitted: emitted,
-		Executions: int32(o.int("exec", 1)), Responses: int32(o.int("resp", 1)), Cancelled: o.has("cancelled"), CancelSeen: o.has("cancelled")}})
+		Executions: int32(o.int("exec", 1)), Responses: int32(o.int("resp", 1)), Cancelled: o.has("cancelled"), CancelSeen: o.has("seen")}})
 	return err
 }
 

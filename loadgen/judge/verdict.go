@@ -35,6 +35,9 @@ type Tail struct {
 	StartDelayP99 time.Duration
 	Saturated     bool
 	Touched       int64
+	// Stopped says why the run ended before its plan did, "" when it did not: what was
+	// not carried out cannot hold.
+	Stopped string
 }
 
 // startDelayLimit is the start delay from which on the generator has no alibi.
