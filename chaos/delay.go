@@ -10,7 +10,10 @@ var delay = kindSpec{
 	about:     "For a while (1 s unless for says otherwise) what arrives is delivered later, by as much as by says.",
 	at:        []Place{BetweenEvents, MidEvent, MidReplay, AtLive, Headers, GetStream},
 	elsewhere: whereLasting,
-	lasts:     func(s *suffering, f *Planned, until time.Time) { s.by, s.delayed = f.By, until },
-	usual:     time.Second,
-	takes:     parameters{lasting: true, by: true},
+	lasts: func(s *suffering, f *Planned, until time.Time) {
+		s.by, s.delayed = f.By, until
+		s.notBefore = later(s.notBefore, until.Add(f.By-f.For)) // what has arrived is late as well
+	},
+	usual: time.Second,
+	takes: parameters{lasting: true, by: true},
 }

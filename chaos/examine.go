@@ -304,7 +304,7 @@ func (l *Link) injection(v *view, d decision) Injection {
 		in.Offset = uint32(d.at)
 		whole--
 	case insideHead:
-		in.Offset = 0
+		in.Offset = uint32(d.at)
 	case firstByte, eventStart:
 		whole--
 	}

@@ -38,7 +38,8 @@ type Injection struct {
 	// whole run.
 	Planned int
 	// Event is the ordinal on this link of the event the fault struck at or in, from 1;
-	// 0 before the first. Offset is how many of its bytes were delivered.
+	// 0 before the first. Offset is how many of its bytes were delivered; at request and
+	// headers, how many of those.
 	Event, Offset uint32
 	// Opening marks a cut that was planned only to make a resume place reachable.
 	Opening bool

@@ -26,6 +26,7 @@ func placeCases() []placeCase {
 	replay := []string{message(3), message(4), message(5), response}
 	resumed := Exchange{Attempt: 1, Resume: true, Delivered: 2, Expected: 5}
 	first := Exchange{Expected: 3}
+	listen := Exchange{Get: true}
 	size := func(s string) uint32 { return uint32(len(s)) }
 	// upTo is the raw response up to the end of the payload of the n-th part.
 	upTo := func(head string, parts []string, n int) string {
@@ -77,6 +78,27 @@ func placeCases() []placeCase {
 		{name: "at-live – nothing to replay", fault: Planned{Place: AtLive}, ex: resumed, head: missedHead(0), parts: replay,
 			want: missedHead(0) + chunkHead(replay[0]), in: Injection{Event: 1, AfterID: true}},
 		{name: "at-live – the replay is all there is – not reached", fault: Planned{Place: AtLive}, ex: resumed, head: missedHead(4), parts: replay, noStrike: true},
+		{name: "headers – at the first byte", fault: Planned{Place: Headers}, ex: first, head: chunkedHead, parts: all,
+			want: chunkedHead[:1], in: Injection{Offset: 1}},
+		{name: "headers – before the last byte, an interim response counted in", fault: Planned{Place: Headers, Offset: 0.9999}, ex: first, head: "HTTP/1.1 103 Early Hints\r\n\r\n" + chunkedHead, parts: all,
+			want: "HTTP/1.1 103 Early Hints\r\n\r\n" + chunkedHead[:len(chunkedHead)-1], in: Injection{Offset: size(chunkedHead) + 27}},
+		{name: "headers – resumed – not reached", fault: Planned{Place: Headers}, ex: resumed, head: missedHead(3), parts: replay, noStrike: true},
+		{name: "headers – of a GET stream – not reached", fault: Planned{Place: Headers}, ex: listen, head: chunkedHead, parts: all, noStrike: true},
+		{name: "before-first-id – comments pass", fault: Planned{Place: BeforeFirstID}, ex: first, head: chunkedHead, parts: append([]string{": hello\n\n"}, all...),
+			want: chunkedHead + chunked(": hello\n\n") + chunkHead(priming), in: Injection{}},
+		{name: "before-first-id – resumed – not reached", fault: Planned{Place: BeforeFirstID}, ex: resumed, head: missedHead(3), parts: replay, noStrike: true},
+		{name: "initialize – nothing of the response is delivered", fault: Planned{Place: Initialize}, ex: Exchange{Session: true}, head: chunkedHead, parts: []string{response},
+			want: "", in: Injection{}},
+		{name: "initialize – a call is no handshake – not reached", fault: Planned{Place: Initialize}, ex: first, head: chunkedHead, parts: all, noStrike: true},
+		{name: "between-events – a handshake is no call – not reached", fault: Planned{Place: BetweenEvents}, ex: Exchange{Session: true}, head: chunkedHead, parts: all, noStrike: true},
+		{name: "get-stream – between two events", fault: Planned{Place: GetStream, After: 2}, ex: listen, head: chunkedHead, parts: all,
+			want: upTo(chunkedHead, all, 3), in: Injection{Event: 3, Offset: size(message(2)), AfterID: true}},
+		{name: "get-stream – inside an event", fault: Planned{Place: GetStream, After: 2, K: 0.5}, ex: listen, head: chunkedHead, parts: all,
+			want: upTo(chunkedHead, all, 2) + "\r\n" + chunkHead(message(2)) + message(2)[:1], in: Injection{Event: 3, Offset: 1, AfterID: true}},
+		{name: "get-stream – resumed – at the first opportunity", fault: Planned{Place: GetStream, After: 1}, ex: Exchange{Attempt: 1, Resume: true, Get: true, Delivered: 2}, head: missedHead(1), parts: replay,
+			want: upTo(missedHead(1), replay, 1), in: Injection{Event: 1, Offset: size(message(3)), AfterID: true}},
+		{name: "get-stream – a call is none – not reached", fault: Planned{Place: GetStream}, ex: first, head: chunkedHead, parts: all, noStrike: true},
+		{name: "between-events – on a GET stream – not reached", fault: Planned{Place: BetweenEvents}, ex: listen, head: chunkedHead, parts: all, noStrike: true},
 		{name: "at-live – head not named – not reached", fault: Planned{Place: AtLive}, ex: resumed, head: chunkedHead, parts: replay, noStrike: true},
 	}
 }

@@ -77,7 +77,7 @@ func (l *Link) where() Place {
 		return ResumeBeforeFirstEvent
 	case whole == 0:
 		return BeforeFirstID
-	case !l.ex.Resume && whole == 1 && e.Priming():
+	case !l.ex.Resume && whole == 1 && int(e.Ordinal) == 1 && e.Priming():
 		return AfterPriming
 	case l.ex.Resume && whole < l.now.missed:
 		return MidReplay
