@@ -13,9 +13,6 @@ type Injection struct {
 	chaos.Injection
 	// Client is the client's HOST:PORT.
 	Client string
-	// Approximate: the link was reset while bytes that count as delivered were still on
-	// their way to the client, who may not have got them.
-	Approximate bool
 }
 
 // Account is what passed over one link.
@@ -23,7 +20,8 @@ type Account struct {
 	// Link counts the links accepted, from 1; Client is the other end's HOST:PORT.
 	Link   uint64
 	Client string
-	// Ordinal is the number in the plan, 0 for a link that never had one.
+	// Ordinal is the number of the latest stream it carried among those of its role, 0
+	// when nobody counted.
 	Ordinal uint64
 	// FromClient and FromServer count the bytes that arrived, ToClient those passed on.
 	FromClient, FromServer, ToClient int64
@@ -42,6 +40,7 @@ const maxExchanges = 16
 // Exchange is what passed in one exchange of a link.
 type Exchange struct {
 	Method Method
+	Role   Role
 	// Resume: a GET with Last-Event-ID. Status is 0 until a head has come.
 	Resume bool
 	Status int
@@ -68,6 +67,20 @@ const (
 
 // String returns the method's name.
 func (m Method) String() string { return [...]string{"other", "GET", "POST"}[m] }
+
+// Role is what an exchange is for, as far as its bytes say.
+type Role uint8
+
+// The roles.
+const (
+	NoRole    Role = iota
+	Call           // a POST, or the resume of one
+	GetStream      // a standalone GET stream
+	Handshake      // initialize
+)
+
+// String returns the role's name.
+func (r Role) String() string { return [...]string{"", "call", "get-stream", "handshake"}[r] }
 
 // End is how a link ended.
 type End uint8

@@ -38,9 +38,11 @@ func (r *relay) begin(req *request) *exchange {
 	x := &exchange{r: r, headOnly: req.headOnly, upgrade: req.upgrade, row: Exchange{Resume: req.resume}}
 	switch {
 	case req.get:
-		x.row.Method = Get
+		x.row.Method, x.row.Role = Get, GetStream
+	case req.post && opensSession(r.in[req.head:]):
+		x.row.Method, x.row.Role = Post, Handshake
 	case req.post:
-		x.row.Method = Post
+		x.row.Method, x.row.Role = Post, Call
 	}
 	r.p.counters.exchanges.Add(1)
 	if req.resume {
@@ -50,8 +52,8 @@ func (r *relay) begin(req *request) *exchange {
 	switch {
 	case expected:
 		x.tell = ex.OnInjection
-	case r.p.cfg.VictimOf != nil && (req.resume || req.post) && !opensSession(r.in[req.head:]):
-		ex = r.follow(x, req)
+	case r.p.cfg.VictimOf != nil && x.row.Role != NoRole:
+		ex = x.follow(req)
 	}
 	x.parks = ex.Victim.Left() == 0
 	ex.OnInjection = x.note
@@ -59,34 +61,45 @@ func (r *relay) begin(req *request) *exchange {
 	return x
 }
 
-// follow makes the exchange part of a stream: the one its cursor continues, else a new
-// attempt at whatever the link carries.
-func (r *relay) follow(x *exchange, req *request) chaos.Exchange {
-	p := r.p
+// follow makes the exchange part of a stream: the one its cursor continues, the calls of
+// the link so far, or a new one.
+func (x *exchange) follow(req *request) chaos.Exchange {
+	r := x.r
+	var st *stream
 	if req.resume {
-		if st := p.streams.take(req.cursor); st != nil {
-			if r.current != nil {
-				p.streams.put(r.current, nil)
-			}
-			r.current = st
+		if st = r.p.streams.take(req.cursor); st != nil {
 			st.attempt++
+		} else {
+			x.row.Role = Call // as most are
 		}
-	}
-	if r.current == nil {
-		n := p.ordinals.take()
-		r.current = &stream{ordinal: n, victim: p.cfg.VictimOf(n, r.client.RemoteAddr()), held: true}
-		x.lent = true
-	}
-	st := r.current
-	if !req.resume {
+	} else if x.row.Role == Call && r.current != nil {
+		st, r.current = r.current, nil
 		st.attempt, st.delivered = 0, 0
 	}
-	x.stream = st
-	x.cursors = &cursors{seed: p.seed, session: append([]byte(nil), req.session...)}
+	if st == nil {
+		n := r.p.numbers(x.row.Role).take()
+		st = &stream{role: x.row.Role, ordinal: n, victim: r.p.cfg.VictimOf(x.row.Role, n, r.client.RemoteAddr()), held: true}
+		x.lent = x.row.Role != Handshake
+	}
+	x.stream, x.row.Role = st, st.role
+	x.cursors = &cursors{seed: r.p.seed, session: append([]byte(nil), req.session...)}
 	if req.resume {
 		x.cursors.last[0], x.cursors.n = req.cursor, 1
 	}
-	return chaos.Exchange{Attempt: st.attempt, Resume: req.resume, Delivered: st.delivered, Victim: st.victim}
+	return chaos.Exchange{
+		Attempt: st.attempt, Resume: req.resume, Get: st.role == GetStream, Session: st.role == Handshake,
+		Delivered: st.delivered, Victim: st.victim,
+	}
+}
+
+func (p *Proxy) numbers(role Role) *ordinals {
+	switch role {
+	case GetStream:
+		return &p.gets
+	case Handshake:
+		return &p.sessions
+	}
+	return &p.calls
 }
 
 // answer relays responses until one side is gone.
@@ -200,12 +213,11 @@ func (x *exchange) settle(err error) {
 		st.delivered += x.row.Messages
 		switch {
 		case x.lent:
-			r.p.ordinals.give(st.ordinal)
-			r.current = nil
-		case err != nil || x.row.Stream && !x.row.Answered:
-			// The client may continue it on another link.
+			r.p.numbers(st.role).give(st.ordinal)
+		case st.role == Call && err == nil && (x.row.Answered || !x.row.Stream):
+			r.current = st
+		default: // the client may continue it on another link
 			r.p.streams.put(st, x.cursors.kept())
-			r.current = nil
 		}
 	}
 	r.mu.Lock()
@@ -277,15 +289,19 @@ func (r *relay) mirror(x *exchange, err error) {
 	}
 }
 
-// note is told of a fault by the chaos link, in answer's goroutine. A reset is told on
-// when it is known how exact it is, everything else at once: the client may see nothing
-// more for a long time.
+// note is told of a fault by the chaos link, in the goroutine that has the exchange. A
+// reset is told on when it is known how exact it is, everything else at once: the client
+// may see nothing more for a long time.
 func (x *exchange) note(in *chaos.Injection) {
 	told := &Injection{Injection: *in, Client: x.r.account.Client}
-	x.struck = true
-	if in.Kind == chaos.RST {
+	x.struck = x.struck || in.Ends
+	switch in.Kind {
+	case chaos.RST, chaos.Storm:
 		x.pending = told
 		return
+	case chaos.Blackhole:
+		x.r.server.silent.Store(true)
+		x.r.p.silence(x.r.server)
 	}
 	x.report(told)
 }

@@ -26,6 +26,8 @@ type port struct {
 	p             *Proxy
 	total         *atomic.Int64 // what is read counts here too
 	read, written atomic.Int64
+	// silent: a black hole keeps it open, whatever becomes of the client.
+	silent atomic.Bool
 	waiter
 }
 
@@ -53,6 +55,14 @@ func (c *port) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n))
 	return n, err
+}
+
+// Close closes it and forgets that it was kept open.
+func (c *port) Close() error {
+	if c.silent.Load() {
+		c.p.unsilence(c)
+	}
+	return c.Conn.Close()
 }
 
 // reset ends the connection with an RST.

@@ -25,15 +25,19 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// DialTimeout bounds one Dial; 0 means 10 s.
 	DialTimeout time.Duration
-	// Plan is the faults; nil: none. Link number n of those that carry an MCP stream
-	// gets what the plan has for stream n, unless [Proxy.Expect] says otherwise.
-	Plan *chaos.Plan
-	// VictimOf, if set, is asked in place of Plan.
-	VictimOf func(ordinal uint64, client net.Addr) *chaos.Victim
+	// Plan is the faults; nil: none. Call number n gets what the plan has for stream n,
+	// handshake n what it has for session n and standalone GET stream n what it has for
+	// stream FirstGet+n-1 (0: nothing), unless [Proxy.Expect] says otherwise.
+	Plan     *chaos.Plan
+	FirstGet uint32
+	// VictimOf, if set, is asked in place of Plan. It may be asked for a number again,
+	// when the one before did not become a stream.
+	VictimOf func(role Role, ordinal uint64, client net.Addr) *chaos.Victim
 	// OnInjection, if set, is told of every injection by the goroutine of its link, before
 	// the client can see it. The Injection is valid only during the call.
 	OnInjection func(*Injection)
-	// OnLink, if set, is given every upstream link before its first byte.
+	// OnLink, if set, is given every upstream link before anything is done with it: the
+	// place for [chaos.Nemesis.Add].
 	OnLink func(*chaos.Link)
 	// OnEnd, if set, is given the account of every link that has ended.
 	OnEnd func(*Account)
@@ -73,13 +77,28 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// planned is VictimOf for a plan.
+func (c Config) planned(role Role, n uint64, _ net.Addr) *chaos.Victim {
+	switch {
+	case role == Handshake:
+		return c.Plan.Handshake(uint32(n))
+	case role == Call:
+		return c.Plan.Victim(uint32(n))
+	case c.FirstGet > 0:
+		return c.Plan.Victim(c.FirstGet + uint32(n) - 1)
+	}
+	return nil
+}
+
 // A Proxy relays links to one upstream and cuts them as planned.
 type Proxy struct {
 	cfg      Config
 	log      *slog.Logger
 	seed     maphash.Seed
 	counters counters
-	ordinals ordinals
+	calls    ordinals
+	gets     ordinals
+	sessions ordinals
 	streams  streams
 	ring     ring
 	buffers  sync.Pool
@@ -88,7 +107,9 @@ type Proxy struct {
 	closed   bool
 	links    map[*relay]struct{}
 	expected map[netip.AddrPort]chaos.Exchange
-	last     uint64 // number of the latest link
+	// silent are upstream connections that a black hole keeps open for its time.
+	silent map[*port]struct{}
+	last   uint64 // number of the latest link
 }
 
 // New returns a proxy that does not listen yet.
@@ -104,12 +125,11 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.Linger = cmp.Or(cfg.Linger, time.Second)
 	cfg.Keep = cmp.Or(cfg.Keep, 1000)
 	if cfg.VictimOf == nil && cfg.Plan != nil {
-		plan := cfg.Plan
-		cfg.VictimOf = func(ordinal uint64, _ net.Addr) *chaos.Victim { return plan.Victim(uint32(ordinal)) }
+		cfg.VictimOf = cfg.planned
 	}
 	p := &Proxy{
 		cfg: cfg, log: cfg.Logger, seed: maphash.MakeSeed(),
-		links: map[*relay]struct{}{}, expected: map[netip.AddrPort]chaos.Exchange{},
+		links: map[*relay]struct{}{}, expected: map[netip.AddrPort]chaos.Exchange{}, silent: map[*port]struct{}{},
 		ring: ring{keep: cfg.Keep},
 	}
 	if p.log == nil {
@@ -199,10 +219,27 @@ func (p *Proxy) closeLinks() {
 	for r := range p.links {
 		all = append(all, r)
 	}
+	for c := range p.silent {
+		_ = c.Conn.Close() // nobody is left to believe in it
+	}
+	clear(p.silent)
 	p.mu.Unlock()
 	for _, r := range all {
 		r.stop()
 	}
+}
+
+// silence keeps an eye on a connection that nobody else will close for a while.
+func (p *Proxy) silence(c *port) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent[c] = struct{}{}
+}
+
+func (p *Proxy) unsilence(c *port) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.silent, c)
 }
 
 // Expect says what the next exchange of a client's link is: its place in its stream, its

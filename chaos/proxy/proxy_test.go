@@ -233,6 +233,9 @@ func TestAResumeContinuesItsStream(t *testing.T) {
 	if want := strings.Join(call(), ""); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	if err := s.close(); err != nil { // a cut behind the response may still be under way
+		t.Fatal(err)
+	}
 	if len(s.injections) < 4 {
 		t.Errorf("only %d cuts", len(s.injections))
 	}

@@ -46,8 +46,9 @@ type relay struct {
 	gone    chan struct{}  // closed when answer has returned
 	running bool           // an exchange was started and over has not been received
 
-	number  uint64
-	current *stream // of a client who says nothing
+	number uint64
+	// current is the stream of the calls so far, between exchanges.
+	current *stream
 	// opaque: both sides have agreed on another protocol than HTTP.
 	opaque atomic.Bool
 
@@ -137,6 +138,9 @@ func (r *relay) finish() {
 	a.ToClient = r.client.written.Load()
 	if r.server != nil {
 		a.FromServer = r.server.read.Load()
+		if a.End == EndShutdown {
+			_ = r.server.Close() // a black hole may have kept it open
+		}
 	}
 	r.p.finished(r, &a)
 }
@@ -226,11 +230,11 @@ func (r *relay) connect(ctx context.Context, group *guard.Group) error {
 	r.link = chaos.NewLink(r.server, uint32(r.number))
 	r.start, r.over, r.resting = make(chan *exchange, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	r.gone = make(chan struct{})
-	if r.stopped {
-		_ = r.link.Close()
-	}
 	if r.p.cfg.OnLink != nil {
 		r.p.cfg.OnLink(r.link)
+	}
+	if r.stopped {
+		_ = r.link.Close()
 	}
 	group.Go(r.answer)
 	return nil
@@ -301,7 +305,7 @@ func (r *relay) clientEnded(err error) {
 			r.leave()
 		}
 		return
-	case r.link == nil || !r.busy():
+	case r.link == nil || !r.busy() || r.server.silent.Load():
 	case errors.Is(err, io.EOF):
 		// It has only said that it will send nothing more.
 		r.setEnd(EndClient)

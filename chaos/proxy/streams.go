@@ -38,6 +38,7 @@ func (o *ordinals) give(n uint64) {
 // A stream is what the proxy knows of an MCP stream of a client who says nothing about
 // it: which faults are still to come, and what was delivered before.
 type stream struct {
+	role      Role
 	ordinal   uint64
 	victim    *chaos.Victim
 	attempt   int

@@ -94,7 +94,7 @@ func TestAResetBeforeAFullQueueIsApproximate(t *testing.T) {
 			}
 		}
 	}))
-	victim := func(after int) func(uint64, net.Addr) *chaos.Victim {
+	victim := func(after int) func(Role, uint64, net.Addr) *chaos.Victim {
 		p, err := chaos.NewPlan(chaos.PlanConfig{Seed: 1, Streams: 100, Messages: after, IDs: true,
 			Mix: []chaos.Fault{{Kind: chaos.RST, At: []chaos.Place{chaos.BetweenEvents}, PerStream: 1}}})
 		if err != nil {
@@ -102,7 +102,7 @@ func TestAResetBeforeAFullQueueIsApproximate(t *testing.T) {
 		}
 		for n := uint32(1); ; n++ {
 			if p.Stream(n)[0].After > after/2 {
-				return func(uint64, net.Addr) *chaos.Victim { return p.Victim(n) }
+				return func(Role, uint64, net.Addr) *chaos.Victim { return p.Victim(n) }
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func TestAResetBeforeAFullQueueIsApproximate(t *testing.T) {
 // can see it.
 func TestExpectedExchanges(t *testing.T) {
 	up := upstream(t, http.HandlerFunc(streaming))
-	none := func(uint64, net.Addr) *chaos.Victim { t.Error("asked for a victim"); return nil }
+	none := func(Role, uint64, net.Addr) *chaos.Victim { t.Error("asked for a victim"); return nil }
 	s := serve(t, up, Config{VictimOf: none})
 	for _, f := range []struct {
 		kind  chaos.Kind
@@ -228,7 +228,8 @@ func TestASeedCutsTheSamePlacesAgain(t *testing.T) {
 	}
 }
 
-// Links without an event stream take no number of the plan.
+// Calls, GET streams and handshakes are numbered apart, and what becomes no event stream
+// takes no number.
 func TestOnlyStreamsAreNumbered(t *testing.T) {
 	up := upstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Plain") != "" {
@@ -237,20 +238,33 @@ func TestOnlyStreamsAreNumbered(t *testing.T) {
 		}
 		streaming(w, r)
 	}))
-	s := serve(t, up, Config{Plan: plan(t, 3, chaos.Fault{Kind: chaos.FIN, At: []chaos.Place{chaos.AfterResponse}, PerStream: 1})})
-	want := uint64(0)
-	for i, kind := range []string{"plain", "stream", "init", "plain", "get", "stream"} {
+	p := plan(t, 3, chaos.Fault{Kind: chaos.FIN, At: []chaos.Place{chaos.AfterResponse}, PerStream: 1})
+	asked := ""
+	s := serve(t, up, Config{VictimOf: func(role Role, n uint64, _ net.Addr) *chaos.Victim {
+		asked = fmt.Sprint(role, " ", n)
+		return p.Victim(uint32(n))
+	}})
+	for i, tc := range []struct {
+		kind, asked string
+		ordinal     uint64
+		cut         bool
+	}{
+		{"plain", "call 1", 0, false}, {"stream", "call 1", 1, true}, {"init", "handshake 1", 1, false},
+		{"plain", "call 2", 0, false}, {"get", "get-stream 1", 1, false}, {"stream", "call 2", 2, true},
+		{"delete", "", 0, false}, {"init", "handshake 2", 2, false}, {"get", "get-stream 2", 2, false},
+	} {
 		request := callRequest
-		switch kind {
+		switch tc.kind {
 		case "plain":
 			request = strings.Replace(request, "Host", "X-Plain: 1\r\nHost", 1)
 		case "init":
 			request = strings.Replace(request, "2\r\n\r\n{}", "23\r\n\r\n{\"method\":\"initialize\"}", 1)
 		case "get":
 			request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-		case "stream":
-			want++
+		case "delete":
+			request = "DELETE / HTTP/1.1\r\nHost: x\r\n\r\n"
 		}
+		asked = ""
 		c := raw(t, s.addr)
 		if _, err := io.WriteString(c, request); err != nil {
 			t.Fatal(err)
@@ -262,8 +276,8 @@ func TestOnlyStreamsAreNumbered(t *testing.T) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		c.Close()
 		a := <-s.ended
-		if kind == "stream" && (a.Ordinal != want || a.Injections == nil) || kind != "stream" && (a.Ordinal != 0 || a.Injections != nil) {
-			t.Errorf("link %d, %s: %+v", i, kind, a)
+		if a.Ordinal != tc.ordinal || (a.Injections != nil) != tc.cut || asked != tc.asked {
+			t.Errorf("link %d, %s: asked for %q, %+v", i, tc.kind, asked, a)
 		}
 	}
 }

@@ -58,12 +58,12 @@ func randomResponse(rng *rand.Rand, method string) (raw []byte, last bool) {
 // Without faults both sides get the other's bytes, whatever they are and however they
 // are cut.
 func TestRandomTrafficPassesUnchanged(t *testing.T) {
-	none := func(uint64, net.Addr) *chaos.Victim { return nil }
+	none := func(Role, uint64, net.Addr) *chaos.Victim { return nil }
 	late := plan(t, 1, chaos.Fault{Kind: chaos.ChunkEnd, At: []chaos.Place{chaos.MidResponse}, PerStream: 1})
 	for seed := range uint64(60) {
 		cfg := Config{VictimOf: none}
 		if seed%2 == 1 { // followed, but never struck: there is no response
-			cfg = Config{VictimOf: func(uint64, net.Addr) *chaos.Victim { return late.Victim(1) }}
+			cfg = Config{VictimOf: func(Role, uint64, net.Addr) *chaos.Victim { return late.Victim(1) }}
 		}
 		bubble(t, cfg, func(b *bench) { randomTraffic(b, rand.New(rand.NewPCG(seed, 1)), seed%2 == 1) })
 	}
