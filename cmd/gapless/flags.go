@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,11 +67,11 @@ func overrides() []override {
 // number makes the setter of a whole number; p picks the field.
 func number(p func(*profiles.Profile) *int) func(*profiles.Profile, string) error {
 	return func(profile *profiles.Profile, v string) error {
-		var n profiles.Count
-		if err := n.UnmarshalText([]byte(v)); err != nil || n < 0 {
-			return fmt.Errorf("%q is not a number of 0 or more", v)
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%q is not a number of 1 or more", v)
 		}
-		*p(profile) = int(n)
+		*p(profile) = n
 		return nil
 	}
 }
@@ -162,6 +163,12 @@ func applyOverrides(cmd *cobra.Command, p *profiles.Profile) error {
 		if !cmd.Flags().Changed(name) {
 			return
 		}
+		if f := cmd.Flags().Lookup(name); f.Value.Type() == "string" && f.Value.String() == "" {
+			// An unset variable of a script: silently testing something else would be a
+			// green that nobody earned.
+			complaints = append(complaints, fmt.Errorf("--%s: the value is empty", name))
+			return
+		}
 		if err := set(); err != nil {
 			complaints = append(complaints, fmt.Errorf("--%s: %w", name, err))
 		}
@@ -212,6 +219,9 @@ func setStages(cmd *cobra.Command, p *profiles.Profile) error {
 
 func setFaults(cmd *cobra.Command, p *profiles.Profile) error {
 	given, err := cmd.Flags().GetStringArray("fault")
+	if slices.Contains(given, "") {
+		return errors.New("the value is empty; none means no faults")
+	}
 	p.Faults.Mix = []profiles.Fault{}
 	for _, s := range given {
 		f, bad := profiles.ParseFault(s)
@@ -229,12 +239,33 @@ func setHeaders(cmd *cobra.Command, p *profiles.Profile) error {
 	}
 	for i, s := range given {
 		name, value, ok := strings.Cut(s, ":")
-		if !ok || strings.TrimSpace(name) == "" { // the value may be a secret: it is not repeated
-			err = errors.Join(err, fmt.Errorf("number %d is not of the form 'Name: value'", i+1))
+		if !ok || !isToken(name) || strings.ContainsFunc(value, isControl) { // the value may be a secret: it is not repeated
+			err = errors.Join(err, fmt.Errorf("number %d is not of the form 'Name: value', in one line", i+1))
 			continue
 		}
-		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		if ours := strings.ToLower(name); slices.Contains(ourHeaders(), ours) {
+			err = errors.Join(err, fmt.Errorf("%s is set by gapless itself", ours))
+			continue
+		}
+		headers[name] = strings.TrimSpace(value)
 	}
 	p.Target.Headers = headers
 	return err
 }
+
+// ourHeaders are those that the exchange itself needs.
+func ourHeaders() []string {
+	return []string{
+		"host", "content-length", "transfer-encoding", "connection", "accept", "content-type",
+		"mcp-session-id", "mcp-protocol-version", "last-event-id",
+	}
+}
+
+// isToken tells whether s can name a header (RFC 9110 §5.6.2).
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
+	})
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

@@ -80,10 +80,16 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if err := lab.Check(p); err != nil {
+		return usageError{err}
+	}
 	if f.plan {
 		return printPlan(cmd, p, offer, f)
 	}
 	if err := guardTarget(cmd, &p, f.yes); err != nil {
+		return usageError{err}
+	}
+	if err := out.prepare(); err != nil {
 		return usageError{err}
 	}
 	c, err := labConfig(cmd, p, f)
@@ -207,7 +213,10 @@ func guardTarget(cmd *cobra.Command, p *profiles.Profile, yes bool) error {
 	}
 	u, err := url.Parse(p.Target.URL)
 	if err != nil || u.Host == "" {
-		return fmt.Errorf("target %q is not a URL such as http://127.0.0.1:3000/mcp", p.Target.URL)
+		return errors.New("--target is not a URL such as http://127.0.0.1:3000/mcp")
+	}
+	if u.User != nil { // it would stand in every report
+		return errors.New("--target: no user and password in the URL; give them in a header, -H 'Authorization: …'")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
@@ -242,6 +251,19 @@ func parseOutput(s string) (output, error) {
 	return output{json: true, file: file}, nil
 }
 
+// prepare makes sure that the file can be written before a run is made for it.
+func (o output) prepare() error {
+	if o.file == "" {
+		return nil
+	}
+	// 0600: evidence is about somebody's server.
+	f, err := os.OpenFile(o.file, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("-o: %w", err)
+	}
+	return f.Close()
+}
+
 // write gives the text to stdout, or the JSON if that is where it goes.
 func (o output) write(cmd *cobra.Command, r *result.Result, f *runFlags) error {
 	stdout := cmd.OutOrStdout()
@@ -249,7 +271,6 @@ func (o output) write(cmd *cobra.Command, r *result.Result, f *runFlags) error {
 		return r.Encode(stdout)
 	}
 	if o.json {
-		// 0600: evidence is about somebody's server.
 		file, err := os.OpenFile(o.file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err

@@ -67,12 +67,12 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	}
 	ln, err := lab.Listen(f.addr)
 	if err != nil {
-		return err
+		return usageError{fmt.Errorf("--addr: %w", err)}
 	}
 	var admin net.Listener
 	if f.http != "" {
 		if admin, err = lab.Listen(f.http); err != nil {
-			return err
+			return usageError{fmt.Errorf("--http: %w", err)}
 		}
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())

@@ -138,11 +138,7 @@ func Judge(dir string) (*result.Result, error) {
 	}
 	r, v := saved(dir, in.Header()), j.Finish(tail)
 	fill(r, v)
-	call := callOf(in.Header())
-	for i := range v.Guilty {
-		g := &v.Guilty[i]
-		r.Timelines = append(r.Timelines, timeline(g, call, repeatStream(dir, g.Stream)))
-	}
+	r.Timelines = timelines(v.Guilty, callOf(in.Header()), func(stream uint32) string { return repeatStream(dir, stream) })
 	if broken != nil {
 		r.Why = append([]string{broken.Error()}, r.Why...)
 	}

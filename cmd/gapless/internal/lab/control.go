@@ -132,7 +132,7 @@ func (x *experiment) generator(plan loadgen.Plan) (loadgen.Config, error) {
 		},
 		Idle: p.Resume.Idle.Std(), Deadline: call.Deadline.Std(), Drain: p.Load.Drain.Std(),
 		Seed: x.c.Seed, Name: x.c.Name, Secret: x.c.Secret, Start: x.began,
-		Batches: p.Target.Protocol == "2025-03-26",
+		Batches: p.Target.Protocol == "2025-03-26", Halt: x.c.Halt,
 	}
 	if p.Resume.Jitter == 0 {
 		cfg.Resume.Jitter = -1 // none; its own 0 would mean the default

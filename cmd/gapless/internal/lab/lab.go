@@ -56,7 +56,8 @@ type Config struct {
 	Interval time.Duration
 }
 
-// An UnreachableError says that nothing answered at the target's address.
+// An UnreachableError says that nothing answered at the target's address, or nothing
+// that opens MCP sessions.
 type UnreachableError struct{ Err error }
 
 func (e *UnreachableError) Error() string { return e.Err.Error() }
@@ -73,6 +74,7 @@ type experiment struct {
 	began    time.Time
 	usage    usage // of this process when the run began
 	lasts    time.Duration
+	storms   int64
 	notes    []string // what kept the judge from seeing everything, for the result
 }
 
@@ -168,7 +170,7 @@ func (x *experiment) prepare(c *control) (trial, error) {
 		Revision: c.target.Revision, Dialect: p.Target.Dialect, Contract: judge.Contract(p.Judge.Contract),
 		Oracle: judge.Oracle(p.Judge.Oracle), Strict: p.Judge.Strict, Ignore: p.Judge.Ignore,
 		Expected: int64(max(firstCall(p).Expect.Messages, 0)), Ledger: x.ledger != nil,
-		Streams: plans.Streams(), Faults: plans.Planned(), Named: named(p), Reach: reach(p),
+		Streams: plans.Streams(), Faults: plans.Planned(), Named: plans.named(p), Reach: reach(p), Probes: p.Judge.Probes,
 	}.With(facts)
 	if x.c.Only != 0 {
 		setup.Named = nil // they were named for the whole load
@@ -222,32 +224,43 @@ func begin(ctx context.Context, c Config) (*experiment, error) {
 
 // load sends the planned load and the canary through the faults. It returns when
 // every stream is settled and judged, with what the judge cannot see in records.
-func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archive) (judge.Tail, loadgen.Report, error) {
+func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archive) (tail judge.Tail, load loadgen.Report, err error) {
 	cfg, err := x.generator(t.plans.Arrivals)
 	if err != nil {
-		return judge.Tail{}, loadgen.Report{}, err
+		return tail, load, err
+	}
+	nemesis := x.arm(t.plans.Faults)
+	if x.c.Profile.Faults.Seat == "proxy" {
+		seat, bad := x.sit(t.plans.Faults, nemesis)
+		if bad != nil {
+			return tail, load, bad
+		}
+		defer func() { err = errors.Join(err, seat.leave()) }()
+		cfg.Dial = seat.Dial
 	}
 	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, a, x.c.Record)
+	p := x.c.Profile
 	cfg.Expected, cfg.Observer, cfg.Live = t.offer.Messages, court, new(loadgen.Live)
-	cfg.Halt, cfg.Cancel = x.c.Halt, x.c.Profile.Load.Cancel.Fraction()
+	cfg.Cancel, cfg.Probes = p.Load.Cancel.Fraction(), p.Judge.Probes
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if x.c.FailFast {
 		court.violated = cancel
 	}
-	stop := x.watch(cfg.Live, court, t.plans.Arrivals)
-	load, err := loadgen.Run(ctx, cfg)
-	watching := stop()
+	side := x.accompany(ctx, cancel, nemesis, cfg.Live, court, t.plans.Arrivals)
+	load, err = loadgen.Run(ctx, cfg)
 	if errors.Is(err, context.Canceled) {
 		err = nil // stopped by the user: the judge says what that leaves undecided
 	}
+	watching := side()
 	broken := court.close()
 	if court.failed != nil {
 		x.notes = append(x.notes, court.failed.Error())
 	}
-	tail := judge.Tail{
+	x.storms = nemesis.Counts().Storms
+	tail = judge.Tail{
 		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen, DroppedArrivals: load.DroppedArrivals,
-		StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(),
+		Storms: x.storms, StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(),
 	}
 	return tail, load, errors.Join(unreachable(err), watching, broken)
 }
@@ -273,10 +286,11 @@ func startDelay(load loadgen.Report) time.Duration {
 	return load.Latencies.Quantile(loadgen.StartDelay, 99)
 }
 
-// unreachable marks the errors that mean that nobody answered.
+// unreachable marks the errors that mean that no MCP server answered.
 func unreachable(err error) error {
 	var none *loadgen.UnreachableError
-	if errors.As(err, &none) {
+	var strange *loadgen.HandshakeError
+	if errors.As(err, &none) || errors.As(err, &strange) {
 		return &UnreachableError{err}
 	}
 	return err

@@ -139,7 +139,7 @@ func invariantOf(t *testing.T, r *result.Result, name string) result.Invariant {
 }
 
 func hasFinding(tl result.Timeline, name string) bool {
-	for _, s := range tl.Steps {
+	for _, s := range tl.Steps { // the first timeline is the one that people are shown
 		if strings.Contains(s.Finding, name) {
 			return true
 		}

@@ -72,17 +72,29 @@ func NewPlans(p profiles.Profile, seed uint64, o Offer, only uint32) (Plans, err
 	if err != nil {
 		return Plans{}, err
 	}
-	mix, err := mix(p.Faults.Mix)
-	if err != nil {
-		return Plans{}, err
-	}
-	faults, err := chaos.NewPlan(chaos.PlanConfig{
-		Seed: seed, Streams: n, Messages: o.Messages, Mix: mix, Priming: o.Priming, IDs: o.IDs, Head: o.Head,
-	})
+	faults, err := faultPlan(p, seed, o, n, arrivals)
 	if err != nil {
 		return Plans{}, err
 	}
 	return Plans{Arrivals: arrivals, Faults: faults, only: only}, nil
+}
+
+// faultPlan draws the faults of n streams and of what comes beside them.
+func faultPlan(p profiles.Profile, seed uint64, o Offer, n int, arrivals loadgen.Plan) (*chaos.Plan, error) {
+	f := p.Faults
+	mix, err := mix(f.Mix)
+	if err != nil {
+		return nil, err
+	}
+	seat, err := chaos.ParseSeat(f.Seat)
+	if err != nil {
+		return nil, err
+	}
+	return chaos.NewPlan(chaos.PlanConfig{
+		Seed: seed, Streams: n, Messages: o.Messages, Mix: mix, Priming: o.Priming, IDs: o.IDs, Head: o.Head,
+		Seat: seat, Sessions: arrivals.Sessions(), GetStreams: arrivals.Gets(), FirstGet: uint32(n + p.Load.Control + 2),
+		Start: f.Start.Std(), Stop: f.Stop.Std(),
+	})
 }
 
 func mix(items []profiles.Fault) ([]chaos.Fault, error) {
@@ -92,7 +104,15 @@ func mix(items []profiles.Fault) ([]chaos.Fault, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := chaos.Fault{Kind: kind, PerStream: f.PerStream}
+		one := chaos.Fault{
+			Kind: kind, PerStream: f.PerStream, Every: f.Every.Std(), For: f.For.Std(), By: f.By.Std(), Rate: float64(f.Rate),
+		}
+		if kind.RunWide() {
+			one.Share = f.Share.Fraction()
+		}
+		if f.Kind == "status" {
+			one.Code = f.Code
+		}
 		for _, name := range f.At {
 			place, err := chaos.ParsePlace(name)
 			if err != nil {
@@ -135,12 +155,20 @@ func (p Plans) WriteTo(w io.Writer) (int64, error) {
 	return total + int64(n), err
 }
 
-// named lists the places that the profile names itself; each must be struck.
-func named(p profiles.Profile) []string {
+// named lists the places that must be struck: those that the profile names itself, if
+// the plan has a fault there or cannot have one. A load too small to draw every named
+// place is not blamed for it.
+func (p Plans) named(profile profiles.Profile) []string {
+	planned := p.Faults.Total()
+	skipped := map[string]bool{}
+	for _, s := range p.Faults.Skipped() {
+		skipped[s.Place.String()] = true
+	}
 	var all []string
-	for _, f := range p.Faults.Mix {
+	for _, f := range profile.Faults.Mix {
 		for _, place := range f.At {
-			if !slices.Contains(all, place) {
+			name, err := chaos.ParsePlace(place)
+			if err == nil && (planned.ByPlace(name) > 0 || skipped[place]) && !slices.Contains(all, place) {
 				all = append(all, place)
 			}
 		}

@@ -3,6 +3,7 @@ package lab
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 		},
 		Thresholds: []result.Threshold{},
 		History:    result.History{Dir: x.c.Save},
-		Faults:     result.Faults{Seat: p.Faults.Seat},
+		Faults:     result.Faults{Seat: p.Faults.Seat, Storms: x.storms},
 		Load:       x.shape(load),
 	}
 	if p.Reference() {
@@ -42,14 +43,34 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 	if p.Reference() { // another target's is not known before it is measured (resume_backoff)
 		r.Resumes.AskedSeconds = p.Server.Retry.Std().Seconds()
 	}
-	repeat := x.c.Command
-	for i := range v.Guilty {
-		if x.c.Save != "" {
-			repeat = fmt.Sprintf("gapless run --from %s --stream %d", x.c.Save, v.Guilty[i].Stream)
+	r.Timelines = timelines(v.Guilty, describe(p), func(stream uint32) string {
+		if x.c.Save == "" {
+			return x.c.Command
 		}
-		r.Timelines = append(r.Timelines, timeline(&v.Guilty[i], describe(p), repeat))
-	}
+		return repeatStream(x.c.Save, stream)
+	})
 	return r
+}
+
+// timelines tells the stories of the damaged streams, those first that lost, repeated
+// or misordered something: they are what most people come for.
+func timelines(guilty []judge.Guilty, call string, repeat func(stream uint32) string) []result.Timeline {
+	sorted := slices.Clone(guilty)
+	slices.SortStableFunc(sorted, func(a, b judge.Guilty) int { return cmp.Compare(gravity(a), gravity(b)) })
+	var all []result.Timeline
+	for i := range sorted {
+		all = append(all, timeline(&sorted[i], call, repeat(sorted[i].Stream)))
+	}
+	return all
+}
+
+func gravity(g judge.Guilty) int {
+	for i, first := range []string{"LOST", "REPEATED", "OUT OF ORDER", "ONE-RESPONSE"} {
+		if strings.HasPrefix(g.Headline, first) {
+			return i
+		}
+	}
+	return 4
 }
 
 // shape says what the load was.

@@ -53,6 +53,18 @@ func NewFixture(c ServeConfig) (*refserver.Fixture, error) {
 	return refserver.NewFixture(cfg, refserver.LedgerConfig{}, c.Version)
 }
 
+// Check reports what a valid profile asks of the reference server or of the faults
+// that they cannot do, as far as it can be told before the run.
+func Check(p profiles.Profile) error {
+	if p.Reference() {
+		if _, err := defect.Parse(p.Server.Defect); err != nil {
+			return err
+		}
+	}
+	_, err := NewPlans(p, 0, Assume(p), 0)
+	return err
+}
+
 // Root is the handler of the listener for clients: the endpoint and its health.
 func Root(f *refserver.Fixture) http.Handler {
 	mux := http.NewServeMux()
@@ -71,9 +83,9 @@ func Root(f *refserver.Fixture) http.Handler {
 // that is not nil, until ctx is done. It prints the endpoint's URL as the first line
 // of out and "admin URL" as the second.
 func Serve(ctx context.Context, f *refserver.Fixture, ln, admin net.Listener, out io.Writer) error {
-	text := "http://" + ln.Addr().String() + "/mcp\n"
+	text := "http://" + reachable(ln.Addr()) + "/mcp\n"
 	if admin != nil {
-		text += "admin http://" + admin.Addr().String() + "\n"
+		text += "admin http://" + reachable(admin.Addr()) + "\n"
 	}
 	if _, err := io.WriteString(out, text); err != nil {
 		return fmt.Errorf("serve: %w", err)
@@ -91,6 +103,15 @@ func Serve(ctx context.Context, f *refserver.Fixture, ln, admin net.Listener, ou
 	err := refserver.Serve(ctx, ln, Root(f), f.Handler)
 	cancel()
 	return errors.Join(err, group.Wait(), side)
+}
+
+// reachable is an address that a client on this machine can use: a listener on all
+// addresses is reached on loopback.
+func reachable(addr net.Addr) string {
+	if a, ok := addr.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(a.Port))
+	}
+	return addr.String()
 }
 
 // ChildArgs are the arguments of `gapless serve` for the reference server of a run.

@@ -55,7 +55,7 @@ func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger
 func (c *court) Open(a loadgen.Arrival) loadgen.StreamObserver {
 	t := &track{court: c, of: a, stream: c.judge.Open(a.Session, a.Stream, a.Kind), call: c.marks.Of(a.Session, a.Stream)}
 	t.saved = c.saved.open(a.Kind, a.Session, a.Stream)
-	if a.Kind == history.StreamLoad {
+	if a.Kind == history.StreamLoad || a.Kind == history.StreamGet {
 		t.victim = c.faults.Victim(a.Stream)
 	}
 	return t
