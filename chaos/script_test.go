@@ -62,6 +62,7 @@ func play(response string, piece, read int, ex Exchange) *outcome {
 		o.atInjection = got.Len()
 	}
 	o.link.Begin(ex)
+	_, o.err = o.link.Write([]byte(requestText))
 	buf := make([]byte, read)
 	for o.err == nil {
 		var n int

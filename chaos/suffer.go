@@ -1,6 +1,9 @@
 package chaos
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // suffering is what a link that lives on is going through. Each part ends at its time.
 type suffering struct {
@@ -82,7 +85,7 @@ func (l *Link) ready(p []byte) ([]byte, error) {
 // late keeps what has arrived while delays act. Bytes that were about to be delivered in
 // place go before those that wait.
 func (l *Link) late(p []byte) {
-	l.out = append(p[:len(p):len(p)], l.out[l.outAt:]...)
+	l.out = slices.Concat(p, l.out[l.outAt:]) // p is the reader's
 	for i := range l.pauses {
 		l.pauses[i].at += len(p) - l.outAt
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // tcp returns both ends of a real connection.
@@ -65,6 +66,50 @@ func TestThePeerSeesTheKindOfCut(t *testing.T) {
 				t.Errorf("%s with %d unread bytes: the peer got %v, want %v", c.kind, unread, err, c.peer)
 			}
 		}
+	}
+}
+
+// A stall has to reach the target: its writes block once small buffers are full, long
+// before the megabytes that a kernel takes otherwise.
+func TestAStallReachesTheTarget(t *testing.T) {
+	client, server := tcp(t)
+	l := NewLink(client, 1)
+	f := Planned{Kind: Stall, Place: BetweenEvents, After: 1, For: time.Hour}
+	struck := make(chan struct{})
+	v := victim(f)
+	if !v.Stalls() {
+		t.Fatal("no stall to come")
+	}
+	l.Begin(Exchange{Victim: v, OnInjection: func(*Injection) { close(struck) }})
+	ended := make(chan error)
+	go func() {
+		_, err := readAll(l)
+		ended <- err
+	}()
+	server.(*net.TCPConn).SetWriteBuffer(4 << 10)
+	if _, err := io.WriteString(server, closeHead+message(1)); err != nil {
+		t.Fatal(err)
+	}
+	<-struck
+	if v.Stalls() {
+		t.Error("a stall is still to come")
+	}
+	server.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+	total := 0
+	for {
+		n, err := server.Write(make([]byte, 1<<10))
+		total += n
+		if err != nil {
+			break
+		}
+	}
+	if total > 512<<10 {
+		t.Errorf("the target wrote %d bytes to a reader that does not read", total)
+	}
+	l.Heal()
+	server.Close()
+	if err := <-ended; err != io.EOF {
+		t.Error(err)
 	}
 }
 
