@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,12 @@ func bubble(t *testing.T, cfg Config, f func(b *bench)) {
 		if cfg.Dial == nil {
 			cfg.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return b.back.Dial(ctx) }
 		}
-		cfg.OnEnd = func(a *Account) { b.ended = append(b.ended, a) }
+		var mu sync.Mutex
+		cfg.OnEnd = func(a *Account) {
+			mu.Lock()
+			defer mu.Unlock()
+			b.ended = append(b.ended, a)
+		}
 		var err error
 		if b.Proxy, err = New(cfg); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,10 +98,15 @@ func struck(t *testing.T, f chaos.Fault) map[string]int {
 	fired := map[string]int{}
 	start := time.Now()
 	var nemesis *chaos.Nemesis
+	var mu sync.Mutex
 	cfg := Config{
 		Plan: plan, FirstGet: streams + 1,
-		OnInjection: func(in *Injection) { fired[fmt.Sprintf("%s@%s", in.Kind, in.Place)]++ },
-		OnLink:      func(l *chaos.Link) { nemesis.Add(l) },
+		OnInjection: func(in *Injection) {
+			mu.Lock()
+			defer mu.Unlock()
+			fired[fmt.Sprintf("%s@%s", in.Kind, in.Place)]++
+		},
+		OnLink: func(l *chaos.Link) { nemesis.Add(l) },
 	}
 	bubble(t, cfg, func(b *bench) {
 		start = time.Now()

@@ -39,7 +39,8 @@ type Config struct {
 	// OnLink, if set, is given every upstream link before anything is done with it: the
 	// place for [chaos.Nemesis.Add].
 	OnLink func(*chaos.Link)
-	// OnEnd, if set, is given the account of every link that has ended.
+	// OnEnd, if set, is given the account of every link that has ended. Like the others it
+	// may be called for several links at once.
 	OnEnd func(*Account)
 	// Host, if set, replaces the value of the header Host; else requests are passed on
 	// unchanged.

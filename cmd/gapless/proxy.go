@@ -18,13 +18,14 @@ import (
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
 	"github.com/gapless-dev/gapless/internal/guard"
 	"github.com/gapless-dev/gapless/loadgen/report"
+	"github.com/gapless-dev/gapless/profiles"
 )
 
 // proxyMessages is how many messages a call is taken to send unless a flag says.
 const proxyMessages = 10
 
-// plannedLinks is how many streams a proxy's plan is drawn for: more than one will ever
-// carry.
+// plannedLinks is how many streams of each role a proxy's plan is drawn for: more than
+// one will ever carry.
 const plannedLinks = 1 << 24
 
 type proxyFlags struct {
@@ -45,10 +46,11 @@ func newProxyCommand(halt <-chan struct{}) *cobra.Command {
 chosen places. The URL that clients use is the first line on stdout; a summary
 follows when the proxy is stopped. Without --fault everything just passes.
 
-Links are numbered as they begin to carry the event stream of a call; the n-th meets
-what the seed draws for stream n. A resume whose cursor has passed goes on with its
-stream and the faults that are left of it. Positions are counted in the messages that
-passed.`,
+Calls are numbered as their event streams begin; the n-th meets what the seed draws
+for stream n. A resume whose cursor has passed goes on with its stream and the faults
+that are left of it. Standalone GET streams and handshakes are numbered apart, and
+struck only at the places get-stream and initialize. Positions are counted in the
+messages that passed.`,
 		Example: `  gapless proxy --upstream http://127.0.0.1:3000/mcp --fault rst@mid-event:1
   gapless proxy --upstream http://127.0.0.1:3000/mcp --fault fin:0.5 --seed 7`,
 		Args: usageArgs(cobra.NoArgs),
@@ -58,7 +60,7 @@ passed.`,
 	flags.StringVar(&f.upstream, "upstream", "", "the server's `URL`, http://HOST:PORT[/path]")
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8932", "listen on `HOST:PORT` or unix:PATH; port 0 picks one")
 	flags.StringVar(&f.host, "host", "", "replace the header Host by `NAME`; empty: leave it")
-	flags.StringArrayVar(&f.faults, "fault", nil, "`KIND[@PLACE[,PLACE]][:N]`: N per stream; repeatable (gapless help faults)")
+	flags.StringArrayVar(&f.faults, "fault", nil, "`KIND[@PLACE[,PLACE]][:N][,key=value]`: N per stream; repeatable (gapless help faults)")
 	flags.IntVar(&f.messages, "messages", proxyMessages, "cut among the first `N` messages of a call")
 	flags.Uint64Var(&f.seed, "seed", 0, "key of all draws (default: a new one, printed)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
@@ -79,9 +81,17 @@ func runProxy(cmd *cobra.Command, f *proxyFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	p, err := proxy.New(proxy.Config{
-		Upstream: upstream.Host, Plan: plan, Host: f.host, Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
-	})
+	cfg := proxy.Config{
+		Upstream: upstream.Host, Plan: plan, FirstGet: plannedLinks + 1, Host: f.host,
+		Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+	}
+	started := time.Now()
+	var nemesis *chaos.Nemesis
+	if plan != nil {
+		nemesis = chaos.NewNemesis(plan, func() time.Duration { return time.Since(started) })
+		cfg.OnLink = nemesis.Add
+	}
+	p, err := proxy.New(cfg)
 	if err != nil {
 		return usageError{err}
 	}
@@ -92,10 +102,18 @@ func runProxy(cmd *cobra.Command, f *proxyFlags) error {
 	if _, err := fmt.Fprintln(cmd.OutOrStdout(), clientURL(ln.Addr(), upstream)); err != nil {
 		return errors.Join(err, ln.Close())
 	}
+	if err := serveProxy(cmd, f, p, nemesis, ln); err != nil {
+		return err
+	}
+	return printProxy(cmd.OutOrStdout(), p.Snapshot(), f)
+}
+
+// serveProxy serves until it is interrupted; nothing of it is left then.
+func serveProxy(cmd *cobra.Command, f *proxyFlags, p *proxy.Proxy, nemesis *chaos.Nemesis, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	progress := guard.Group{OnPanic: cancel}
-	progress.Go(func() { // the first interrupt is enough: nothing waits for a verdict
+	beside := guard.Group{OnPanic: cancel}
+	beside.Go(func() { // the first interrupt is enough: nothing waits for a verdict
 		select {
 		case <-f.halt:
 			cancel()
@@ -103,14 +121,14 @@ func runProxy(cmd *cobra.Command, f *proxyFlags) error {
 		}
 	})
 	if !f.quiet {
-		progress.Go(func() { tellProgress(ctx, cmd.ErrOrStderr(), p) })
+		beside.Go(func() { tellProgress(ctx, cmd.ErrOrStderr(), p) })
 	}
-	err = p.Serve(ctx, ln)
+	if nemesis != nil {
+		beside.Go(func() { nemesis.Run(ctx) })
+	}
+	err := p.Serve(ctx, ln)
 	cancel()
-	if err := errors.Join(err, progress.Wait()); err != nil {
-		return err
-	}
-	return printProxy(cmd.OutOrStdout(), p.Snapshot(), f)
+	return errors.Join(err, beside.Wait())
 }
 
 // upstreamURL reads the server's URL and completes its port.
@@ -148,18 +166,24 @@ func proxyPlan(f *proxyFlags) (*chaos.Plan, error) {
 		Seed: f.seed, Streams: plannedLinks, Messages: f.messages,
 		// What a server does not do is not reached; the plan need not know.
 		Priming: true, IDs: true, Head: true,
+		Seat: chaos.SeatProxy, Sessions: plannedLinks, GetStreams: plannedLinks, FirstGet: plannedLinks + 1,
 	}
+	var asked []profiles.Fault
 	var bad error
 	for _, s := range f.faults {
-		fault, err := chaos.ParseFault(s)
+		fault, err := profiles.ParseFault(s)
 		if err != nil {
 			bad = errors.Join(bad, fmt.Errorf("--fault: %w", err))
 			continue
 		}
-		cfg.Mix = append(cfg.Mix, fault)
+		asked = append(asked, fault)
 	}
-	if bad != nil || len(cfg.Mix) == 0 {
+	if bad != nil || len(asked) == 0 {
 		return nil, bad
+	}
+	var err error
+	if cfg.Mix, err = lab.Mix(asked); err != nil {
+		return nil, err
 	}
 	return chaos.NewPlan(cfg)
 }
