@@ -168,24 +168,36 @@ func proxyPlan(f *proxyFlags) (*chaos.Plan, error) {
 		Priming: true, IDs: true, Head: true,
 		Seat: chaos.SeatProxy, Sessions: plannedLinks, GetStreams: plannedLinks, FirstGet: plannedLinks + 1,
 	}
-	var asked []profiles.Fault
 	var bad error
-	for _, s := range f.faults {
-		fault, err := profiles.ParseFault(s)
+	for _, text := range f.faults {
+		mix, err := proxyFault(text, cfg)
 		if err != nil {
 			bad = errors.Join(bad, fmt.Errorf("--fault: %w", err))
 			continue
 		}
-		asked = append(asked, fault)
+		cfg.Mix = append(cfg.Mix, mix...)
 	}
-	if bad != nil || len(asked) == 0 {
+	if bad != nil || len(cfg.Mix) == 0 {
 		return nil, bad
 	}
-	var err error
-	if cfg.Mix, err = lab.Mix(asked); err != nil {
+	return chaos.NewPlan(cfg)
+}
+
+// proxyFault reads one fault and refuses places that it cannot strike from here.
+func proxyFault(text string, cfg chaos.PlanConfig) ([]chaos.Fault, error) {
+	f, err := profiles.ParseFault(text)
+	if err != nil {
 		return nil, err
 	}
-	return chaos.NewPlan(cfg)
+	mix, err := lab.Mix([]profiles.Fault{f})
+	for _, one := range mix {
+		for _, place := range one.At {
+			if why := chaos.Impossible(one.Kind, place, cfg.Seat, cfg); why != "" {
+				return nil, fmt.Errorf("fault %q: %s@%s is impossible: %s", text, one.Kind, place, why)
+			}
+		}
+	}
+	return mix, err
 }
 
 // tellProgress shows the counters until ctx is done: a redrawn line on a terminal, else

@@ -30,7 +30,8 @@ func (p Plans) Planned() int {
 	if p.only != 0 {
 		return len(p.Faults.Stream(p.only))
 	}
-	return p.Faults.Total().Faults
+	// How often a storm strikes is known only when the run is over; once is certain.
+	return p.Faults.Total().Faults + len(p.Faults.Storms())
 }
 
 // An Offer is what a target is known or assumed to do.
@@ -82,7 +83,7 @@ func NewPlans(p profiles.Profile, seed uint64, o Offer, only uint32) (Plans, err
 // faultPlan draws the faults of n streams and of what comes beside them.
 func faultPlan(p profiles.Profile, seed uint64, o Offer, n int, arrivals loadgen.Plan) (*chaos.Plan, error) {
 	f := p.Faults
-	mix, err := mix(f.Mix)
+	mix, err := Mix(f.Mix)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,8 @@ func faultPlan(p profiles.Profile, seed uint64, o Offer, n int, arrivals loadgen
 	})
 }
 
-func mix(items []profiles.Fault) ([]chaos.Fault, error) {
+// Mix translates the faults of a profile.
+func Mix(items []profiles.Fault) ([]chaos.Fault, error) {
 	var all []chaos.Fault
 	for _, f := range items {
 		kind, err := chaos.ParseKind(f.Kind)
