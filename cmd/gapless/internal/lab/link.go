@@ -11,20 +11,14 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/history"
 )
 
-// stallBuffer is the receive buffer of links in runs whose readers stall: the kernel
-// would take megabytes for a reader that has stopped before the target noticed.
-const stallBuffer = 4 << 10
-
 // A dialer opens links to the target with the faults of the client seat in them.
 type dialer struct {
 	addr  string
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
 	links atomic.Uint32
-	// plan and nemesis are set before the load, for which there are faults; small tells
-	// that readers will stall.
+	// plan and nemesis are set before the load, for which there are faults.
 	plan    *chaos.Plan
 	nemesis *chaos.Nemesis
-	small   bool
 }
 
 // Dial opens a link.
@@ -32,9 +26,6 @@ func (d *dialer) Dial(ctx context.Context) (loadgen.Link, error) {
 	conn, err := d.dial(ctx, "tcp", d.addr)
 	if err != nil {
 		return nil, err
-	}
-	if c, ok := conn.(interface{ SetReadBuffer(int) error }); ok && d.small {
-		_ = c.SetReadBuffer(stallBuffer) // with the default a stall bites later
 	}
 	l := &link{Link: chaos.NewLink(conn, d.links.Add(1)), plan: d.plan}
 	if d.nemesis != nil {
@@ -48,6 +39,8 @@ func (d *dialer) Dial(ctx context.Context) (loadgen.Link, error) {
 type link struct {
 	*chaos.Link
 	plan *chaos.Plan
+	// small: its receive buffer is that of a stalling reader, too slow for anybody else.
+	small bool
 }
 
 // Begin prepares the faults of the stream that this exchange belongs to.
@@ -58,8 +51,12 @@ func (l *link) Begin(x loadgen.Exchange) {
 			tell.Observe(&history.Record{Kind: history.KindInjection, Link: x.Link, Injection: injection(i)})
 		}
 	}
+	l.small = l.small || ex.Victim.Stalls()
 	l.Link.Begin(ex)
 }
+
+// End tells whether the link may carry another exchange.
+func (l *link) End() bool { return l.Link.End() && !l.small }
 
 // exchange says what the faults have to know of an exchange, and who is told of those
 // that fire; nil where nothing may be hurt.
@@ -92,8 +89,5 @@ func (x *experiment) arm(plan *chaos.Plan) *chaos.Nemesis {
 	began := time.Now()
 	n := chaos.NewNemesis(plan, func() time.Duration { return time.Since(began) })
 	x.dialer.plan, x.dialer.nemesis = plan, n
-	for _, f := range x.c.Profile.Faults.Mix {
-		x.dialer.small = x.dialer.small || f.Kind == "stall"
-	}
 	return n
 }
