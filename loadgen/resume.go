@@ -135,6 +135,9 @@ func (s *stream) another() history.Outcome {
 		if b.ended-b.conflict >= p.Conflict {
 			return history.OutcomeFailed
 		}
+		// The target may take so long to notice the old link: the deadline of the call
+		// must not end the row before that can be told.
+		s.deadline = max(s.deadline, b.conflict+p.Conflict+2*p.BackoffMax)
 		return history.OutcomeNone
 	case s.gained:
 		b.failures = 0

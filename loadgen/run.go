@@ -228,9 +228,12 @@ func (r *runner) launch(ctx context.Context, s *stream, a Arrival) {
 	})
 }
 
+// farewell bounds the DELETEs of a run: everything is judged already.
+const farewell = 2 * time.Second
+
 // part deletes the sessions, a few at a time and not for longer than one exchange may take.
 func (r *runner) part(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.c.Handshake)
+	ctx, cancel := context.WithTimeout(ctx, min(r.c.Handshake, farewell))
 	defer cancel()
 	var next atomic.Int64
 	var group guard.Group

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,11 +127,19 @@ func (s *session) initialized(l *link, resp *wire.Response) error {
 		return &HandshakeError{resp.Status, fmt.Sprintf("initialize was refused: %d %.100s", m.Error.Code, m.Error.Message)}
 	case m.Result.ProtocolVersion == "":
 		return &HandshakeError{resp.Status, "the answer to initialize has no protocolVersion"}
+	case !slices.Contains(revisions(), m.Result.ProtocolVersion):
+		return &HandshakeError{resp.Status, fmt.Sprintf("it chose protocol revision %.40q, which nobody here knows", m.Result.ProtocolVersion)}
 	}
 	s.target = Target{m.Result.ServerInfo.Name, m.Result.ServerInfo.Version, m.Result.ProtocolVersion}
 	s.batches = s.target.Revision == "2025-03-26"
 	s.later(id)
 	return nil
+}
+
+// revisions are those that have sessions. A client that does not know what the server
+// chose has to leave (2025-11-25 lifecycle, Version Negotiation).
+func revisions() []string {
+	return []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 }
 
 // later sets the fields of all requests after initialize.

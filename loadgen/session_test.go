@@ -128,6 +128,9 @@ func TestStartErrors(t *testing.T) {
 		{"refused", func(v *visit) {
 			v.json(`{"jsonrpc":"2.0","id":"init","error":{"code":-32602,"message":"no"}}`)
 		}, "-32602 no"},
+		{"a revision of the future", func(v *visit) {
+			v.json(`{"jsonrpc":"2.0","id":"init","result":{"protocolVersion":"3025-99-99","serverInfo":{"name":"x","version":"1"}}}`)
+		}, `"3025-99-99", which nobody`},
 		{"no answer in the stream", func(v *visit) { v.sse(); v.end() }, "without an answer"},
 		{"session id with a space", func(v *visit) { v.json("{}", "Mcp-Session-Id: a b") }, "visible ASCII"},
 	} {
