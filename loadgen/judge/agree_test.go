@@ -97,24 +97,34 @@ func TestNaiveAgrees(t *testing.T) {
 	if testing.Short() {
 		runs = 5_000
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // short-lived garbage only
-	words := map[judge.Word]int{}
+	defer debug.SetGCPercent(debug.SetGCPercent(300)) // short-lived garbage only
+	words, sum := map[judge.Word]int{}, naive{}
+	var spare [][]history.Record
 	for seed := range runs {
 		rng := rand.New(rand.NewPCG(uint64(seed), 2))
-		r := legal(rng)
+		r := legalUnder(rng, contracts()[max(0, rng.IntN(6)-2)], spare...) // every second one exactly-once
+		spare = r.spare
 		damageRun(rng, r)
 		n, word := judgeNaively(r)
 		v := r.judge()
 		words[v.Word]++
 		m := v.Messages
 		got := naive{expected: m.Expected, delivered: m.Delivered, lost: m.Lost, undecided: m.Undecided, duplicated: m.Duplicated,
-			misordered: m.Misordered, corrupt: m.Corrupt, foreign: m.Foreign, late: m.Late, missing: v.Responses.Missing, repeated: v.Responses.Repeated}
+			misordered: m.Misordered, corrupt: m.Corrupt, foreign: m.Foreign, late: m.Late, missing: v.Responses.Missing, repeated: v.Responses.Repeated,
+			lostAllowed: m.LostAllowed, duplicatedAllowed: m.DuplicatedAllowed, missingAllowed: v.Responses.MissingAllowed, severed: v.Streams.Severed}
 		want := n
 		want.foreignIDs, want.executions, want.illegal, want.hangs, want.doubt, want.led = 0, 0, 0, 0, false, false
 		if got != want || v.Word != word {
-			t.Fatalf("seed %d: the judge says %s %+v, the naive one %s %+v\n%s\n%v", seed, v.Word, got, word, want, v.Sentence, v.Why)
+			t.Fatalf("seed %d, %s: the judge says %s %+v, the naive one %s %+v\n%s\n%v", seed, r.setup.Contract, v.Word, got, word, want, v.Sentence, v.Why)
 		}
 		balance(t, v)
+		sum.lostAllowed += n.lostAllowed
+		sum.duplicatedAllowed += n.duplicatedAllowed
+		sum.missingAllowed += n.missingAllowed
+		sum.severed += n.severed
+	}
+	if min(sum.lostAllowed, sum.duplicatedAllowed, sum.missingAllowed, sum.severed) < int64(runs/100) {
+		t.Errorf("the histories make little use of what contracts allow: %+v", sum)
 	}
 	if words[judge.Holds] < runs/20 || words[judge.Violated] < runs/20 || words[judge.Inconclusive] < runs/100 {
 		t.Errorf("the histories are one-sided: %v", words)

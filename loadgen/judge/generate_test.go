@@ -14,12 +14,25 @@ type run struct {
 	setup   judge.Setup
 	streams [][]history.Record
 	kinds   []history.StreamKind
+	spare   [][]history.Record // as they were made: room for the next run
 }
 
 // legal makes a history in which a correct server meets cuts of all kinds. At least
 // one call is cut after a committed id. The run holds.
-func legal(rng *rand.Rand) *run {
-	r := &run{setup: judge.Setup{Revision: "2025-11-25", Oracle: judge.OracleNumbered, IDs: true}}
+func legal(rng *rand.Rand) *run { return legalUnder(rng, judge.ExactlyOnce) }
+
+// contracts are all of them.
+func contracts() []judge.Contract {
+	return []judge.Contract{judge.ExactlyOnce, judge.AtLeastOnce, judge.Bounded, judge.NoPromise}
+}
+
+// legalUnder makes use of what the contract allows. Under NoPromise every second target
+// has no ids.
+func legalUnder(rng *rand.Rand, c judge.Contract, spare ...[]history.Record) *run {
+	r := &run{spare: spare, setup: judge.Setup{Revision: "2025-11-25", Oracle: judge.OracleNumbered, Contract: c, IDs: true}}
+	if c == judge.NoPromise {
+		r.setup.IDs = rng.IntN(2) == 0
+	}
 	if rng.IntN(3) > 0 {
 		r.setup.Oracle, r.setup.Ledger = judge.OracleLedger, true
 	}
@@ -29,23 +42,31 @@ func legal(rng *rand.Rand) *run {
 	}
 	loads := 1 + rng.IntN(3)
 	for i := range loads {
-		s := &server{rng: rng, session: uint32(1 + rng.IntN(2)), stream: uint32(i + 1), n: n, cuts: rng.IntN(3), ledger: r.setup.Ledger}
+		s := &server{rng: rng, session: uint32(1 + rng.IntN(2)), stream: uint32(i + 1), n: n, cuts: rng.IntN(3), ledger: r.setup.Ledger,
+			contract: c, noIDs: !r.setup.IDs}
 		if i == 0 {
+			s.honest = c != judge.NoPromise
 			s.cuts, s.afterID = 1+rng.IntN(3), true
 		}
-		r.add(s.serve(), history.StreamLoad)
+		r.add(s, history.StreamLoad)
 		r.setup.Faults += s.cut
 	}
-	control := &server{rng: rng, session: 1, stream: uint32(loads + 1), n: n, ledger: r.setup.Ledger}
-	r.add(control.serve(), history.StreamControl)
-	canary := &server{rng: rng, session: 1, stream: uint32(loads + 4), n: n, ledger: r.setup.Ledger, canary: true}
-	r.add(canary.serve(), history.StreamCanary)
+	control := &server{rng: rng, session: 1, stream: uint32(loads + 1), n: n, ledger: r.setup.Ledger, noIDs: !r.setup.IDs}
+	r.add(control, history.StreamControl)
+	canary := &server{rng: rng, session: 1, stream: uint32(loads + 4), n: n, ledger: r.setup.Ledger, canary: true, noIDs: !r.setup.IDs}
+	r.add(canary, history.StreamCanary)
 	r.setup.Streams, r.setup.CutCalls = loads, 1
 	return r
 }
 
-func (r *run) add(records []history.Record, kind history.StreamKind) {
-	r.streams, r.kinds = append(r.streams, records), append(r.kinds, kind)
+func (r *run) add(s *server, kind history.StreamKind) {
+	i := len(r.streams)
+	if i == len(r.spare) {
+		r.spare = append(r.spare, make([]history.Record, 0, 64))
+	}
+	s.out = r.spare[i][:0]
+	r.spare[i] = s.serve()
+	r.streams, r.kinds = append(r.streams, r.spare[i]), append(r.kinds, kind)
 }
 
 // A server is a correct target and a correct client of one stream, as a script.
@@ -55,6 +76,9 @@ type server struct {
 	n, cuts         int
 	afterID, ledger bool
 	canary          bool
+	contract        judge.Contract
+	noIDs           bool
+	honest          bool // this one does not use what the contract allows
 
 	log     []history.Event
 	out     []history.Record
@@ -65,12 +89,17 @@ type server struct {
 }
 
 func (s *server) serve() []history.Record {
-	s.out, s.log = make([]history.Record, 0, 64), make([]history.Event, 0, s.n+6)
+	s.log = make([]history.Event, 0, s.n+6)
 	s.build()
 	next := 0 // the first event of the log that the client has not committed
 	for {
 		if s.exchange(&next) {
 			break
+		}
+		if o := s.giveUp(); o != history.OutcomeNone {
+			s.record(history.Record{Kind: history.KindSettled, Outcome: o})
+			s.account()
+			return s.out
 		}
 		if next == 0 && !s.afterID && s.rng.IntN(2) == 0 { // cut before the first committed id
 			s.record(history.Record{Kind: history.KindSettled, Outcome: history.OutcomeIndeterminate})
@@ -83,12 +112,46 @@ func (s *server) serve() []history.Record {
 	return s.out
 }
 
+// giveUp ends a call where the contract lets it: its cursor is refused, or there is none.
+func (s *server) giveUp() history.Outcome {
+	switch {
+	case s.noIDs:
+		return history.OutcomeIndeterminate
+	case s.contract != judge.Bounded && s.contract != judge.NoPromise || s.honest || s.cut == 0 || s.rng.IntN(4) > 0:
+		return history.OutcomeNone
+	}
+	if !s.out[len(s.out)-2].Injection.AfterID { // the call is indeterminate
+		return history.OutcomeNone
+	}
+	s.attempt++
+	s.link++
+	s.record(history.Record{Kind: history.KindAttempt, Exchange: history.Exchange{Resume: true, Cursor: 1}})
+	s.record(history.Record{Kind: history.KindHead, Head: history.Head{Status: 400 + 4*s.rng.IntN(2), Missed: -1}})
+	s.record(history.Record{Kind: history.KindEnd, End: history.EndStatus})
+	return history.OutcomeRefused
+}
+
+// from says where a resume begins: before the cursor, at it, or behind what fell into
+// the gap.
+func (s *server) from(next int) int {
+	switch {
+	case s.attempt == 0 || s.honest && s.contract == judge.NoPromise:
+	case s.contract == judge.AtLeastOnce:
+		return next - s.rng.IntN(next+1)
+	case s.contract == judge.NoPromise:
+		return next + s.rng.IntN(len(s.log)-next)
+	}
+	return next
+}
+
 // build makes the log: a priming event, the messages with an unnumbered notification
 // here and there, the response.
 func (s *server) build() {
 	add := func(e history.Event) {
-		e.HasID, e.IDHash = true, uint64(s.stream)<<32|uint64(len(s.log)+1)
-		e.Cursor = uint32(len(s.log) + 1)
+		if !s.noIDs {
+			e.HasID, e.IDHash = true, uint64(s.stream)<<32|uint64(len(s.log)+1)
+			e.Cursor = uint32(len(s.log) + 1)
+		}
 		s.log = append(s.log, e)
 	}
 	add(history.Event{Class: history.ClassEmpty})
@@ -144,15 +207,15 @@ func (s *server) exchange(next *int) bool {
 	}
 	s.record(history.Record{Kind: history.KindHead, Head: history.Head{Status: 200, Body: history.BodySSE, Missed: missed}})
 	dropped := 1 + s.rng.IntN(s.n)
-	for i := *next; i < len(s.log); i++ {
-		if i == strike {
+	for i := s.from(*next); i < len(s.log); i++ {
+		if i >= strike && strike >= *next {
 			return s.strike("between-events", *next)
 		}
 		if s.canary && s.log[i].Seq == int64(dropped) {
 			continue
 		}
 		s.record(history.Record{Kind: history.KindEvent, Event: s.log[i]})
-		*next = i + 1
+		*next = max(*next, i+1)
 	}
 	if strike == len(s.log) {
 		s.strike("after-response", *next)
@@ -168,7 +231,7 @@ func (s *server) strike(place string, next int) bool {
 	kinds := []string{"rst", "fin", "chunk-end"}
 	ends := []history.End{history.EndReset, history.EndTruncated, history.EndMidEvent}
 	k := s.rng.IntN(len(kinds))
-	s.record(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: kinds[k], Place: place, Ends: true, AfterID: next > 0}})
+	s.record(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: kinds[k], Place: place, Ends: true, AfterID: next > 0 && !s.noIDs}})
 	s.record(history.Record{Kind: history.KindEnd, End: ends[k]})
 	return false
 }

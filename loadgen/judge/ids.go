@@ -143,7 +143,7 @@ func (t *idTable) find(key uint64) *idSlot {
 
 // Sizes of the table. The largest leaves MaxIDs half of the slots.
 const (
-	leastSlots = 1 << 10
+	leastSlots = 1 << 6
 	mostSlots  = 2 * MaxIDs
 )
 

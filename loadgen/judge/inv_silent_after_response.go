@@ -11,8 +11,11 @@ func silentAfterResponseInvariant() invariant {
 		role:   always,
 		event: func(s *Stream, r *history.Record) {
 			n := &s.now
-			if !n.before || !n.own || !n.message || n.response || n.allowed || s.kind == history.StreamGet {
+			if !n.before || !n.own || !n.message || n.response || s.kind == history.StreamGet {
 				return
+			}
+			if n.allowed && s.ex.attempt > s.answeredAt {
+				return // the contract lets a resume bring it again
 			}
 			// A response that is not the call's answers something else of its batch.
 			if e := &r.Event; e.Owner == history.OwnerSelf || e.Class != history.ClassResponse && e.Class != history.ClassError {

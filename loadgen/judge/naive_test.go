@@ -14,12 +14,14 @@ import (
 type naive struct {
 	expected, delivered, lost, undecided, duplicated, misordered, corrupt, foreign, late int64
 	missing, repeated, foreignIDs, executions, illegal, hangs                            int64
+	lostAllowed, duplicatedAllowed, missingAllowed, severed                              int64
 	doubt, led                                                                           bool
 }
 
 type delivery struct {
-	seq  int64
-	hash uint64
+	seq     int64
+	hash    uint64
+	attempt uint16
 }
 
 type idUser struct {
@@ -61,6 +63,8 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 			judged++
 		}
 	}
+	none := r.setup.Contract == judge.NoPromise
+	judged += int(n.severed)
 	for _, users := range ids {
 		n.foreignIDs += int64(len(users) - 1)
 	}
@@ -70,7 +74,7 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 	switch {
 	case bad(&n) || bad(&control):
 		return n, judge.Violated
-	case n.doubt || control.doubt || judged == 0 || injected*5 < r.setup.Faults*4 || !n.led:
+	case n.doubt || control.doubt || judged == 0 || injected*5 < r.setup.Faults*4 || !n.led && !none:
 		return n, judge.Inconclusive
 	}
 	return n, judge.Holds
@@ -87,6 +91,8 @@ type call struct {
 	lastSeen, settledAt time.Duration
 	status, refusedWith int
 	early, anchored     bool
+	gap                 bool // it came on another link than the last message
+	cut, severed        bool
 }
 
 // stream judges one stream.
@@ -99,20 +105,40 @@ func (n *naive) stream(setup judge.Setup, records []history.Record) {
 	if c.outcome == history.OutcomeFailed && c.early && !c.anchored {
 		c.outcome = history.OutcomeIndeterminate
 	}
+	c.severed = setup.Contract == judge.NoPromise && !answered && c.cut && c.settled > 0 && (c.outcome == history.OutcomeFailed ||
+		c.outcome == history.OutcomeRefused || c.outcome == history.OutcomeIndeterminate && !setup.IDs && !c.anchored)
+	if c.severed {
+		c.outcome = history.OutcomeNone
+		n.severed++
+		n.missingAllowed++
+	}
 	refused := !answered && c.outcome == history.OutcomeRefused && c.refusedWith > 0
 	failed := !answered && c.outcome == history.OutcomeFailed
+	purged := refused && setup.Contract == judge.Bounded && (c.refusedWith == 400 || c.refusedWith == 404)
 	tooLate := failed && c.settledAt-c.lastSeen >= 10*time.Second && c.status != 409
-	undecided := !answered && (c.settled == 0 || c.outcome == history.OutcomeUndecided) || failed && c.status == 409
+	undecided := !answered && !c.severed && (c.settled == 0 || c.outcome == history.OutcomeUndecided) || failed && c.status == 409
 	n.doubt = n.doubt || c.settled != 1 || undecided
 	if answered {
 		n.repeated += c.responses - 1
+	} else if purged {
+		n.missingAllowed++
 	} else if refused || tooLate || c.outcome == history.OutcomeCompleted {
 		n.missing++
 	}
 	if tooLate {
 		n.hangs++
 	}
-	n.compare(setup, &c, answered || refused)
+	n.compare(setup, &c, answered || refused, func(seq, last int64) bool {
+		if seq > last {
+			return purged || c.severed || setup.Contract == judge.NoPromise && answered && c.gap
+		}
+		i := slices.IndexFunc(c.got, func(d delivery) bool { return d.seq > seq })
+		before := uint16(0) // the attempt that brought what came before the first number above
+		if i > 0 {
+			before = c.got[i-1].attempt
+		}
+		return setup.Contract == judge.NoPromise && c.got[i].attempt != before
+	})
 }
 
 func (n *naive) read(c *call, r *history.Record) {
@@ -125,11 +151,11 @@ func (n *naive) read(c *call, r *history.Record) {
 			c.refusedWith = c.status
 		}
 	case history.KindInjection:
-		c.lastSeen, c.early = r.At, c.early || !r.Injection.AfterID
+		c.lastSeen, c.early, c.cut = r.At, c.early || !r.Injection.AfterID, true
 	case history.KindEvent:
 		c.lastSeen, c.anchored = r.At, c.anchored || r.Event.HasID && !r.Event.Late
 		n.led = n.led || r.Attempt > 0 && c.responses == 0
-		n.event(c, &r.Event)
+		n.event(c, r)
 	case history.KindSettled:
 		c.outcome, c.settledAt = r.Outcome, r.At
 		c.settled++
@@ -140,17 +166,20 @@ func (n *naive) read(c *call, r *history.Record) {
 	}
 }
 
-func (n *naive) event(c *call, e *history.Event) {
+func (n *naive) event(c *call, r *history.Record) {
+	e := &r.Event
 	switch {
 	case e.Late:
 		n.late++
 	case e.Owner > history.OwnerSelf:
 		n.foreign++
 	case e.Class == history.ClassResponse:
-		c.responses++
+		if c.responses++; c.responses == 1 {
+			c.gap = r.Attempt > 0 && (len(c.got) == 0 || c.got[len(c.got)-1].attempt != r.Attempt)
+		}
 	case e.Seq > 0 || e.Class == history.ClassNotification:
 		if e.Seq > 0 {
-			c.got, c.total = append(c.got, delivery{e.Seq, e.Hash}), e.Total
+			c.got, c.total = append(c.got, delivery{e.Seq, e.Hash, r.Attempt}), e.Total
 		}
 		if c.responses > 0 {
 			n.illegal++ // nothing comes after the response
@@ -159,9 +188,9 @@ func (n *naive) event(c *call, e *history.Event) {
 }
 
 // compare holds what came against what was due.
-func (n *naive) compare(setup judge.Setup, c *call, due bool) {
+func (n *naive) compare(setup judge.Setup, c *call, due bool, allowed func(seq, last int64) bool) {
 	got, ledger, call := c.got, c.ledger, c.account
-	last, first := int64(0), map[int64]uint64{}
+	last, first, on := int64(0), map[int64]uint64{}, map[int64]uint16{}
 	for i, d := range got {
 		last = max(last, d.seq)
 		if h, ok := first[d.seq]; !ok {
@@ -169,9 +198,17 @@ func (n *naive) compare(setup judge.Setup, c *call, due bool) {
 			if slices.ContainsFunc(got[:i], func(e delivery) bool { return e.seq > d.seq }) {
 				n.misordered++
 			}
-		} else if n.duplicated++; h != d.hash {
-			n.corrupt++
+		} else {
+			if setup.Contract == judge.AtLeastOnce && d.attempt > on[d.seq] {
+				n.duplicatedAllowed++
+			} else {
+				n.duplicated++
+			}
+			if h != d.hash {
+				n.corrupt++
+			}
 		}
+		on[d.seq] = d.attempt
 	}
 	count, usable := setup.Expected, true
 	if setup.Oracle == judge.OracleLedger {
@@ -186,6 +223,7 @@ func (n *naive) compare(setup judge.Setup, c *call, due bool) {
 		}
 	} else if count == 0 {
 		count = c.total
+		n.doubt = n.doubt || count == 0 && c.responses > 0
 	}
 	if !usable {
 		n.delivered += int64(len(first))
@@ -193,11 +231,11 @@ func (n *naive) compare(setup judge.Setup, c *call, due bool) {
 		n.expected += last
 		return
 	}
-	n.hold(first, ledger, count, last, due, c.outcome == history.OutcomeIndeterminate)
+	n.hold(first, ledger, count, last, due, c.outcome == history.OutcomeIndeterminate, allowed)
 }
 
 // hold counts each number from 1 on.
-func (n *naive) hold(first map[int64]uint64, ledger []history.Ledger, count, last int64, due, indeterminate bool) {
+func (n *naive) hold(first map[int64]uint64, ledger []history.Ledger, count, last int64, due, indeterminate bool, allowed func(seq, last int64) bool) {
 	for seq := int64(1); seq <= max(count, last); seq++ {
 		h, came := first[seq]
 		switch {
@@ -211,6 +249,8 @@ func (n *naive) hold(first map[int64]uint64, ledger []history.Ledger, count, las
 			if len(ledger) > 0 && ledger[seq-1].Hash != h {
 				n.corrupt++
 			}
+		case allowed(seq, last):
+			n.lostAllowed++
 		case seq < last || due:
 			n.lost++
 		case indeterminate:
