@@ -1,6 +1,7 @@
 package judge_test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,7 +25,8 @@ func saved(t *testing.T, path string) (setup judge.Setup, want []string, s *scri
 		switch {
 		case len(words) > 0 && words[0] == "@setup":
 			o := optionsOf(words[1:])
-			setup = judge.Setup{Revision: "2025-11-25", Oracle: judge.Oracle(o["oracle"]), Ledger: o["oracle"] == "ledger", IDs: true,
+			setup = judge.Setup{Revision: cmp.Or(o["revision"], "2025-11-25"), Contract: judge.Contract(o["contract"]), Strict: o.has("strict"),
+				Probes: int(o.int("probes", 0)), Sessions: o.has("probes"), Oracle: judge.Oracle(o["oracle"]), Ledger: o["oracle"] == "ledger", IDs: !o.has("noids"),
 				Expected: o.int("expected", 0), Streams: int(o.int("streams", 1)), Faults: int(o.int("faults", 0)), CutCalls: 1}
 		case len(words) > 0 && words[0] == "@want":
 			want = words[1:]
@@ -42,7 +44,7 @@ func saved(t *testing.T, path string) (setup judge.Setup, want []string, s *scri
 // number of violations of every deciding invariant.
 func TestSavedHistories(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) < 10 {
+	if err != nil || len(paths) < 35 {
 		t.Fatalf("%d histories, %v", len(paths), err)
 	}
 	for _, path := range paths {
