@@ -58,7 +58,19 @@ func TestExitCodes(t *testing.T) {
 		{"unknown flag", []string{"run", "--sead", "7"}, exitUsage, `^$`, `unknown flag: --sead`},
 		{"unknown command", []string{"rum"}, exitUsage, `^$`, `did you mean "run"`},
 		{"bad value", small("--interval", "5"), exitUsage, `^$`, `--interval: .*unit`},
-		{"not built", small("--seat", "moon"), exitUsage, `^$`, `moon`},
+		{"faults from the proxy", small("--seat", "proxy"), exitHolds, `\nHOLDS  300 messages in 30 streams survived \d+ cuts`, `^$`},
+		{"violated, seen through the proxy", small("--seat", "proxy", "--defect", "S03"), exitViolated, `x no-duplicate`, `^$`},
+		{"open model", []string{"run", "-q", "--seed", "7", "--rate", "50/s", "--duration", "1s", "--messages", "5", "--fault", "rst:1"}, exitHolds,
+			`arrivals +50 +50 +0 dropped`, `^$`},
+		{"empty value", []string{"run", "--target", ""}, exitUsage, `^$`, `--target: the value is empty`},
+		{"impossible fault", small("--fault", "chunk-end@between-events"), exitUsage, `^$`, `chunk-end@between-events`},
+		{"bad defect", small("--defect", "S03,k=0"), exitUsage, `^$`, `k`},
+		{"header in two lines", small("-H", "X: a\r\nEvil: 1"), exitUsage, `^$`, `in one line`},
+		{"our header", small("-H", "Host: x"), exitUsage, `^$`, `host is set by gapless`},
+		{"password in the URL", []string{"run", "--target", "http://u:hush@127.0.0.1:1/mcp"}, exitUsage, `^$`, `no user and password`},
+		{"no such file", small("-o", "json=/nonexistent/x"), exitUsage, `^$`, `-o: .*nonexistent`},
+		{"no saved run", []string{"judge", t.TempDir()}, exitUsage, `^$`, `not a saved run`},
+		{"no such seat", small("--seat", "moon"), exitUsage, `^$`, `moon`},
 		{"server flag with a target", []string{"run", "--target", "http://127.0.0.1:1/mcp", "--defect", "S03"}, exitUsage, `^$`, `server`},
 		{"somebody else's server", []string{"run", "--target", "http://192.0.2.1/mcp"}, exitUsage, `^$`, `not on this machine: --yes`},
 	} {
@@ -73,6 +85,37 @@ func TestExitCodes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestASavedRunFromTheCommandLine(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	if code, stdout, stderr := gapless(t, small("--save", dir)...); code != exitHolds {
+		t.Fatalf("exit code %d\n%s\n%s", code, stdout, stderr)
+	}
+	if code, stdout, _ := gapless(t, "judge", dir); code != exitHolds || !strings.Contains(stdout, "HOLDS  300 messages") {
+		t.Errorf("judge: exit code %d\n%s", code, stdout)
+	}
+	if code, stdout, _ := gapless(t, "report", dir, "--stream", "5"); code != 0 || !strings.Contains(stdout, "stream 5 · session") {
+		t.Errorf("report: exit code %d\n%s", code, stdout)
+	}
+	_, planned, _ := gapless(t, small("--plan")...)
+	if _, again, stderr := gapless(t, "run", "--from", dir, "--plan"); again != planned || planned == "" {
+		t.Errorf("--from plans something else\n%s", stderr)
+	}
+	if code, _, stderr := gapless(t, small("--save", dir)...); code == exitHolds || !strings.Contains(stderr, dir) {
+		t.Errorf("a history was overwritten: exit code %d, %s", code, stderr)
+	}
+	file := filepath.Join(dir, "history.000001")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data[:len(data)-100], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, _ := gapless(t, "judge", dir); code != exitInconclusive || !strings.Contains(stdout, "history.000001, byte") {
+		t.Errorf("judge of a history cut short: exit code %d\n%s", code, stdout)
 	}
 }
 
