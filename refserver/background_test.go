@@ -1,6 +1,7 @@
 package refserver_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -61,17 +62,33 @@ func TestOnGet_StreamNeverOpened_IsAnErrorThatSaysSo(t *testing.T) {
 	})
 }
 
+// slowStore takes its time with one message.
+type slowStore struct {
+	*store.Memory
+	text string
+	time time.Duration
+}
+
+func (s slowStore) Append(ctx context.Context, stream store.Stream, e store.Event) (string, error) {
+	if strings.Contains(string(e.Frame), s.text) {
+		pass(s.time)
+	}
+	return s.Memory.Append(ctx, stream, e)
+}
+
+// The last append is still under way when the session ends; what it stores goes too.
 func TestOnGet_EndsWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newStore(t, store.Limits{})
+		m := slowStore{newStore(t, store.Limits{}), `"progress":4,`, time.Second / 2}
 		p := virtual(t, refserver.Config{Store: m}).open(latest)
 		get := p.resumeNothing()
 		p.emit(1, "a", onGet).rest()
-		get.take(4)
+		get.take(3)
+		pass(100 * time.Millisecond)
 		p.status(ask{method: "DELETE", session: p.id})
 		get.rest()
 		pass(time.Second)
-		if c := p.fixture.Ledger.Take([]string{"a"})[0]; c.Emitted < 3 || c.Emitted > 4 || !c.Cancelled {
+		if c := p.fixture.Ledger.Take([]string{"a"})[0]; c.Emitted != 4 || !c.Cancelled {
 			t.Errorf("ledger: %+v", c)
 		}
 		if s := m.Stats(); s.Events != 0 || s.Streams != 0 {
@@ -96,6 +113,11 @@ func TestOnGet_SeveralCalls_SlowReaderThatLeaves(t *testing.T) {
 		}
 		get.cut()
 		synctest.Wait()
+		for _, c := range p.fixture.Ledger.Take([]string{"b", "c"}) {
+			if c.Emitted != 900 {
+				t.Errorf("%s waits for nobody after %d", c.Call, c.Emitted)
+			}
+		}
 		seen := map[string]int{}
 		for _, e := range p.resume(cursor).take(2700) {
 			token := e.data[strings.Index(e.data, `"progressToken":"`)+17:][:1]

@@ -103,6 +103,18 @@ func TestBatch_ResponsesAtOnce_AllCome_AlsoAfterACut(t *testing.T) {
 	})
 }
 
+// A response that the store takes long to take is not overtaken by the end.
+func TestBatch_SlowStore_LastIsLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := virtual(t, refserver.Config{Store: slowStore{newStore(t, store.Limits{}), `"id":1,`, time.Second}}).open(oldest)
+		all := p.stream(p.batch(emitCall(1, "a", `{"messages":2}`), emitCall(2, "b", `{"messages":2}`), ping)).rest()
+		got := byToken(t, all)
+		if len(got["1"]) != 1 || len(got["2"]) != 1 || len(got["7"]) != 1 || len(all) != 7 {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
 func TestBatch_Statuses(t *testing.T) {
 	const note, answer = `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, `{"jsonrpc":"2.0","id":99,"result":{}}`
 	tests := []struct {

@@ -25,11 +25,6 @@ func (c *call) onAnswer(f func(int)) { c.answering = f }
 
 type callKey struct{}
 
-// withCall returns a context that leads to a call.
-func withCall(ctx context.Context, c *call) context.Context {
-	return context.WithValue(ctx, callKey{}, c)
-}
-
 func callFrom(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
@@ -64,7 +59,7 @@ func (h *Handler) route(next mcp.MethodHandler) mcp.MethodHandler {
 				h.mu.Unlock()
 				if s != nil {
 					if c := s.call(name); c != nil {
-						ctx = withCall(ctx, c)
+						ctx = context.WithValue(ctx, callKey{}, c)
 					}
 				}
 			}

@@ -54,8 +54,9 @@ func (e *emission) inBackground(ctx context.Context) (*mcp.CallToolResult, error
 		result.IsError = true
 		return result, nil
 	}
-	here := &call{stream: e.stream}
-	if !e.stream.session.background(func(ctx context.Context) { _, _ = e.run(withCall(ctx, here)) }) {
+	// What goes wrong from here on is in the ledger. Requests of the server that belong to
+	// no call go on the GET stream too.
+	if !e.stream.session.background(func(ctx context.Context) { _, _ = e.run(ctx) }) {
 		e.account.ended(true)
 		return nil, fmt.Errorf("emit: %w", errSessionEnded)
 	}
@@ -88,11 +89,7 @@ func (e *emission) send(ctx context.Context) (int, error) {
 			return k - 1, err
 		}
 		e.closeIfDue(k)
-		waited, err := e.askIfDue(ctx, k)
-		if err != nil {
-			return k, err
-		}
-		pace.shift(waited)
+		pace.shift(e.askIfDue(ctx, k))
 	}
 	return total, nil
 }
@@ -120,9 +117,9 @@ func (e *emission) retry() time.Duration {
 
 // askIfDue sends the client the requests that are due, one after the other, waits for
 // their answers, and returns how long that took.
-func (e *emission) askIfDue(ctx context.Context, k int) (time.Duration, error) {
+func (e *emission) askIfDue(ctx context.Context, k int) time.Duration {
 	if e.asked == due(e.args.Requests, k, e.args.Messages) {
-		return 0, nil
+		return 0
 	}
 	begun := time.Now()
 	for e.asked < due(e.args.Requests, k, e.args.Messages) {
@@ -130,15 +127,12 @@ func (e *emission) askIfDue(ctx context.Context, k int) (time.Duration, error) {
 		waiting, cancel := context.WithTimeout(ctx, answerTime)
 		err := e.client.Ping(waiting, nil)
 		cancel()
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
 		var refused *jsonrpc.Error
 		if err == nil || errors.As(err, &refused) {
 			e.account.answeredRequest() // with an error, but answered
 		}
 	}
-	return time.Since(begun), nil
+	return time.Since(begun)
 }
 
 // pacer says when the messages of a call are due.

@@ -111,6 +111,35 @@ func TestStoreThatFails_CostsIDsAndNoEvents(t *testing.T) {
 	}
 }
 
+// Send is told of what nobody will ever get, and of nothing else.
+func TestSend_StoreFails_IsAnErrorOnlyWhenNobodyIsConnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := virtual(t, refserver.Config{Store: refusing(t, "lost")})
+		var attached, stored, detached error
+		r.fixture.Server.AddTool(&mcp.Tool{Name: "send", InputSchema: map[string]any{"type": "object"}},
+			func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				stream := refserver.StreamFrom(ctx)
+				attached = stream.Send(ctx, []byte(`{"jsonrpc":"2.0","method":"lost"}`))
+				pass(2 * time.Second)
+				stored = stream.Send(ctx, []byte(`{"jsonrpc":"2.0","method":"kept"}`))
+				detached = stream.Send(ctx, []byte(`{"jsonrpc":"2.0","method":"lost"}`))
+				return &mcp.CallToolResult{}, nil
+			})
+		p := r.open(latest)
+		s := p.stream(ask{method: "POST", body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"send","arguments":{}}}`})
+		seen := s.take(2)
+		s.cut()
+		pass(3 * time.Second)
+		rest := p.resume(seen[0].id).rest()
+		if attached != nil || stored != nil || !errors.Is(detached, refserver.ErrUnstored) || strings.Contains(detached.Error(), seen[0].id) {
+			t.Errorf("attached %v, stored %v, detached %v", attached, stored, detached)
+		}
+		if seen[1].id != "" || !strings.Contains(seen[1].data, "lost") || len(rest) != 2 || !strings.Contains(rest[0].data, "kept") {
+			t.Errorf("got %+v, then %+v", seen, rest)
+		}
+	})
+}
+
 // With nobody connected what the store does not take is gone, and the ledger says so.
 func TestStoreThatFails_WhileDetached_LosesOnlyThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

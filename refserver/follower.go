@@ -32,7 +32,7 @@ type follower struct {
 	draining bool  // to leave at the end of the log
 	farewell []byte
 	closing  bool // to leave soon, with the farewell
-	leaving  bool // decided: nothing more is taken on
+	over     bool // the walk has ended
 	loose    []looseEvent
 }
 
@@ -70,7 +70,7 @@ func (f *follower) drain() {
 func (f *follower) leave(farewell []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.cut != nil || f.draining || f.closing || f.leaving {
+	if f.cut != nil || f.draining || f.closing || f.over {
 		return false
 	}
 	f.closing, f.farewell = true, farewell
@@ -78,17 +78,13 @@ func (f *follower) leave(farewell []byte) bool {
 	return true
 }
 
-// pass has an event written that is not in the log, behind all that the log holds. It
-// reports false when the follower is as good as gone.
-func (f *follower) pass(event looseEvent) bool {
+// pass has an event written that is not in the log, behind all that the log holds,
+// unless the follower leaves first.
+func (f *follower) pass(event looseEvent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.cut != nil || f.leaving {
-		return false
-	}
 	f.loose = append(f.loose, event)
 	f.cancel()
-	return true
 }
 
 // interrupted is what a follower does when it need not wait for the log any more: it
@@ -119,7 +115,6 @@ func (f *follower) interrupted() error {
 
 // decide says why the follower leaves, nil if it stays. f.mu is held.
 func (f *follower) decide() error {
-	f.leaving = true
 	switch {
 	case f.cut != nil:
 		return f.cut
@@ -128,7 +123,6 @@ func (f *follower) decide() error {
 	case f.draining:
 		return context.Canceled
 	}
-	f.leaving = false
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return nil
 }
@@ -144,7 +138,7 @@ func (f *follower) waiting() context.Context {
 func (f *follower) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leaving = true
+	f.over = true
 	f.cancel()
 }
 

@@ -146,3 +146,49 @@ func TestCloseConnection_ByHooks(t *testing.T) {
 		}
 	})
 }
+
+// A client of an older revision keeps its connection also when it came with a cursor.
+func TestPollingCloses_OlderRevision_NotEvenAfterAResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := virtual(t, refserver.Config{Store: newStore(t, store.Limits{})}).open("2025-06-18")
+		s := p.emit(1, "a", `{"messages":20,"interval_ms":10,"polling_closes":3}`)
+		seen := s.take(2)
+		s.cut()
+		if got := numbers(t, p.resume(seen[1].id).rest()); !slices.Equal(got, upTo(20)[3:]) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// The connection is closed also when its log never runs dry.
+func TestCloseConnection_EmitterThatNeverPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 300_000
+		var left atomic.Bool
+		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{Events: 2 * most, Bytes: 1 << 30}), OnEvent: func(e refserver.Event) {
+			if e.Kind == refserver.Detached {
+				left.Store(true)
+			}
+		}})
+		sent := 0
+		r.fixture.Server.AddTool(&mcp.Tool{Name: "flood", InputSchema: map[string]any{"type": "object"}},
+			func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				stream := refserver.StreamFrom(ctx)
+				for !left.Load() && sent < most {
+					if sent++; sent == 100 {
+						stream.CloseConnection(time.Second)
+					}
+					if err := stream.Send(ctx, []byte(`{"jsonrpc":"2.0","method":"x"}`)); err != nil {
+						return nil, err
+					}
+				}
+				return &mcp.CallToolResult{}, nil
+			})
+		s := r.open(latest).stream(ask{method: "POST", body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"flood","arguments":{}}}`})
+		_, retry := s.untilPolled()
+		synctest.Wait()
+		if retry != "1000" || sent == most {
+			t.Errorf("retry %q after %d messages", retry, sent)
+		}
+	})
+}

@@ -81,6 +81,16 @@ func TestRequests_AreSpreadOverTheCall_AndWaitedFor(t *testing.T) {
 	}
 }
 
+func TestRequests_NotStored_ReachTheClientWithoutAnID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := virtual(t, refserver.Config{Store: refusing(t, `"method":"ping"`)}).open(latest)
+		got, ids := p.answering(p.emit(1, "a", `{"messages":20,"interval_ms":10,"requests":3}`), `"result":{}`)
+		if c := p.fixture.Ledger.Take([]string{"a"})[0]; c.Answers != 3 || len(ids) != 3 || !slices.Equal(got, upTo(20)) {
+			t.Errorf("got %v and requests %v, ledger %+v", got, ids, c)
+		}
+	})
+}
+
 func TestRequests_WhileCut_AreReplayedAndAnsweredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := virtual(t, refserver.Config{Store: newStore(t, store.Limits{})}).open(latest)

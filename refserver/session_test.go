@@ -153,6 +153,9 @@ func TestLimits_SessionsAndCalls(t *testing.T) {
 		if code, _ := q.post(ping); code != 503 {
 			t.Errorf("a stream that the store does not take: %d", code)
 		}
+		if n := gather(r)["gapless_server_store_errors_total"]; n != "0" {
+			t.Errorf("a limit counts as %s failures of the store", n)
+		}
 		first.rest()
 		if code, _ := q.post(ping); code != 200 {
 			t.Errorf("after a stream has finished: %d", code)

@@ -65,9 +65,7 @@ func (s *Stream) sendLoose(ctx context.Context, frame []byte) bool {
 		return false
 	}
 	event := looseEvent{frame: slices.Clone(frame), written: make(chan error, 1)}
-	if !f.pass(event) {
-		return false
-	}
+	f.pass(event)
 	select {
 	case err := <-event.written:
 		return err == nil
