@@ -141,7 +141,8 @@ func TestInjections(t *testing.T) {
 		{"made-up 404 that ended it all – undecided", start + "m 1-2\n" + cutAndResume + "m 3\ncut rst mid-event\nend reset\nresume\ncut status resume-before-headers\nhead 404\nend status\nsettled refused\nledger 5 resp=0", 3, 2, judge.Inconclusive, "1 stream is undecided"},
 		{"silence is counted from the heal – undecided", start + "m 1-2\n" + cutAndResume + "cut stall at-live suffers for=35s\nwait 40s\nend deadline\nsettled failed\nledger 5 resp=0", 2, 1, judge.Inconclusive, "1 stream is undecided"},
 		{"silence long after the heal – violated", start + "m 1-2\n" + cutAndResume + "cut stall at-live suffers for=5s\nwait 40s\nend deadline\nsettled failed\nledger 5 resp=0", 2, 1, judge.Violated, ""},
-		{"approximate, the id may have been lost – indeterminate", "stream 2 session 1 load\nnoids\npost\nhead 200 sse\ncut rst after-priming vague\nend reset\nsettled indeterminate\nledger 5 resp=0\n" + healthyCut, 2, 2, judge.Holds, ""},
+		{"exact, and the id came – violated", "stream 2 session 1 load\nnoids\npost\nhead 200 sse\ncut rst after-priming after\nend reset\nsettled indeterminate\nledger 5 resp=0\n" + healthyCut, 2, 2, judge.Violated, ""},
+		{"approximate, the id may have been lost – indeterminate", "stream 2 session 1 load\nnoids\npost\nhead 200 sse\ncut rst after-priming vague after\nend reset\nsettled indeterminate\nledger 5 resp=0\n" + healthyCut, 2, 2, judge.Holds, ""},
 	}
 	for _, r := range rows {
 		setup := ledgerSetup()

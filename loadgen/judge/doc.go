@@ -12,6 +12,7 @@
 //	                            (shared facts:  (one file each, inv_*.go) no lock
 //	                             fresh, repeated,
 //	                             behind, foreign)
+//	                            (also of the probes that a sampled stream is asked)
 //	          Stream.Close ───► fate ─► settles ─► counters of the Judge  one lock
 //	          Judge.Finish ───► reach ─► verdict, sentence, evidence
 //
@@ -21,5 +22,9 @@
 //
 // What remains of a stream after its Close is counters, its event ids as 64-bit
 // hashes (at most [MaxIDs] per run, the covered share is in the verdict) and, for
-// the first damaged streams, their evidence.
+// the first damaged streams, their evidence. That is what [Judge.Snapshot] writes
+// down: a run that is judged in parts gets the verdict of the whole.
+//
+// What a run may lose or repeat is the [Contract]'s business. It is counted apart and
+// said in the verdict, but violates nothing.
 package judge

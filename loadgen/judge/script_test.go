@@ -24,7 +24,7 @@ import (
 //	m 3-7                          messages 3 to 7
 //	other                          a notification without a number; class=request
 //	response                       or "error"
-//	cut rst mid-event              early (before the first id), replay, opening, wide, vague; suffers for=2s: the link lives on
+//	cut rst mid-event              early (before the first id), after (an id was let through), replay, opening, wide, vague; suffers for=2s: the link lives on
 //	probe replay                   status=200 want=3 got=3 wrong=1 foreign=1 noresponse took=3s end=clean not (offered)
 //	end clean
 //	settled completed
@@ -175,7 +175,7 @@ func (s *script) line(w []string) error {
 		o := optionsOf(w[3:])
 		s.add(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: w[1], Place: w[2],
 			Ends: !o.has("suffers"), For: o.duration("for"),
-			Approximate: o.has("vague"), RunWide: o.has("wide"), AfterID: !o.has("early") && s.cursor > 0, InReplay: o.has("replay"), Opening: o.has("opening"), Offset: 61}})
+			Approximate: o.has("vague"), RunWide: o.has("wide"), AfterID: !o.has("early") && s.cursor > 0 || o.has("after"), InReplay: o.has("replay"), Opening: o.has("opening"), Offset: 61}})
 	case "probe":
 		s.probe(w[1], optionsOf(w[2:]))
 	case "end":
