@@ -21,8 +21,8 @@ type exchange struct {
 	cursors  *cursors
 	// lent: the stream's ordinal goes back unless the response is an event stream.
 	lent bool
-	// parks: nothing can strike, so no buffer is held while nothing arrives.
-	parks bool
+	// direct: nothing can strike, so the chaos link keeps no bytes back.
+	direct bool
 	// opening is the beginning of the response to a request that asked for another
 	// protocol.
 	opening []byte
@@ -55,7 +55,7 @@ func (r *relay) begin(req *request) *exchange {
 	case r.p.cfg.VictimOf != nil && x.row.Role != NoRole:
 		ex = x.follow(req)
 	}
-	x.parks = ex.Victim.Left() == 0
+	x.direct = ex.Victim.Left() == 0
 	ex.OnInjection = x.note
 	r.link.Begin(ex)
 	return x
@@ -122,33 +122,22 @@ func (r *relay) answer() {
 
 // respond relays one response. The error is nil after its end, else how the link ended.
 func (r *relay) respond(x *exchange) error {
-	var buf *buffer
-	defer func() { r.p.putBuffer(buf) }()
+	in := intake{r: r, direct: x.direct}
+	defer in.done()
 	for {
-		switch {
-		case buf != nil:
-		case x.parks:
-			buf = r.server.wait()
-		default:
-			buf = r.p.getBuffer()
-		}
-		n, err := r.link.Read(buf[:])
-		if n > 0 {
-			x.pass(buf[:n])
-			if _, err := r.client.Write(buf[:n]); err != nil {
+		b, err := in.next()
+		if len(b) > 0 {
+			x.pass(b)
+			if _, err := r.client.Write(b); err != nil {
 				return &clientError{err}
 			}
-			r.p.counters.toClient.Add(int64(n))
+			r.p.counters.toClient.Add(int64(len(b)))
 		}
 		if err != nil {
 			return err
 		}
 		if x.row.Complete && !x.struck && r.link.End() {
 			return nil
-		}
-		if x.parks && r.server.idle() {
-			r.p.putBuffer(buf)
-			buf = nil
 		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package proxy
 
 import (
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -256,4 +259,52 @@ func cutting(b *testing.B, upstream string) string {
 		}
 	})
 	return ln.Addr().String()
+}
+
+// BenchmarkIdle is what open links cost that carry a stream in which nothing happens:
+// heap and stacks of both ends and the relay.
+func BenchmarkIdle(b *testing.B) {
+	for _, kind := range []string{"direct", "proxy", "faults"} {
+		b.Run(kind, func(b *testing.B) {
+			leave := make(chan struct{})
+			up := listening(b, func(c net.Conn) {
+				var buf [len(callRequest)]byte
+				if _, err := io.ReadFull(c, buf[:]); err == nil {
+					_, _ = io.WriteString(c, streamHead+event(1))
+					<-leave
+				}
+			})
+			addr := relayed(b, kind, up)
+			before := memory()
+			const links = 2000
+			var all []net.Conn
+			for range links {
+				c, err := net.Dial("tcp", addr)
+				if err != nil {
+					b.Fatal(err)
+				}
+				all = append(all, c)
+				if _, err := io.WriteString(c, callRequest); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(c, make([]byte, len(streamHead+event(1)))); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(memory()-before)/links, "B/link")
+			b.ReportMetric(0, "ns/op")
+			close(leave)
+			for _, c := range all {
+				c.Close()
+			}
+		})
+	}
+}
+
+func memory() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // twice: pools keep what they had for one
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
 }

@@ -89,6 +89,12 @@ func (b *bench) expect(c net.Conn, want string) {
 	}
 }
 
+// pass lets time pass.
+func (b *bench) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // silent checks that nothing arrives for a while.
 func (b *bench) silent(c net.Conn) {
 	b.t.Helper()

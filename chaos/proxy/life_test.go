@@ -156,8 +156,7 @@ func TestClientThatDoesNotLeave(t *testing.T) {
 		b.end(c, nil)
 		for b.Snapshot().Open > 0 && time.Since(start) < time.Minute {
 			b.write(c, "x")
-			time.Sleep(100 * time.Millisecond)
-			synctest.Wait()
+			b.pass(100 * time.Millisecond)
 		}
 		if took := time.Since(start); took < 3*time.Second || took > 4*time.Second {
 			t.Errorf("the link was open for %v", took)
@@ -186,8 +185,7 @@ func TestToldBeforeTheEnd(t *testing.T) {
 			b, c = the, the.dial()
 			b.write(c, "POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
 			b.write(b.accept(), text)
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			b.pass(time.Minute)
 			if told != 1 || len(b.ended) != 1 || b.ended[0].End != EndCut {
 				t.Errorf("%s: told %d times, %+v", kind, told, b.ended)
 			}

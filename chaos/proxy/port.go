@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -28,6 +29,8 @@ type port struct {
 	read, written atomic.Int64
 	// silent: a black hole keeps it open, whatever becomes of the client.
 	silent atomic.Bool
+	// shy: a Read returns a timeout where nothing was found. It belongs to whoever reads.
+	shy bool
 	waiter
 }
 
@@ -43,7 +46,11 @@ func (c *port) NetConn() net.Conn { return c.Conn }
 // Read returns what a wait has found, else it reads.
 func (c *port) Read(b []byte) (int, error) {
 	n, err, found := c.found(b)
-	if !found {
+	switch {
+	case found:
+	case c.shy:
+		return 0, os.ErrDeadlineExceeded
+	default:
 		n, err = c.Conn.Read(b)
 	}
 	c.read.Add(int64(n))

@@ -281,3 +281,37 @@ func TestOnlyStreamsAreNumbered(t *testing.T) {
 		}
 	}
 }
+
+// Bytes that the chaos link keeps back, re-frames, delays or hands out in small pieces
+// come out as they were, on sockets that are waited for without a buffer.
+func TestHeldBytesComeOutWhole(t *testing.T) {
+	var b strings.Builder
+	for n := range 300 {
+		fmt.Fprintf(&b, "id: a-%d\ndata: {\"method\":\"x\",\"params\":\"%s\"}\n\n", n, strings.Repeat(string(rune('a'+n%26)), n%300))
+	}
+	text := b.String()
+	up := upstream(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for at := 0; at < len(text); at += 9973 {
+			_, _ = io.WriteString(w, text[at:min(len(text), at+9973)])
+			w.(http.Flusher).Flush()
+		}
+	}))
+	for _, f := range []chaos.Fault{
+		{Kind: chaos.ChunkEnd, At: []chaos.Place{chaos.MidResponse}, PerStream: 1}, // there is no response
+		{Kind: chaos.Slice, At: []chaos.Place{chaos.MidEvent}, PerStream: 1, For: 20 * time.Millisecond},
+		{Kind: chaos.Delay, At: []chaos.Place{chaos.BetweenEvents}, PerStream: 1, For: 20 * time.Millisecond, By: 3 * time.Millisecond},
+		{Kind: chaos.Stall, At: []chaos.Place{chaos.BetweenEvents}, PerStream: 1, For: 20 * time.Millisecond},
+	} {
+		s := serve(t, up, Config{Plan: plan(t, 3, f)})
+		tr := &http.Transport{}
+		got, err := post(t, &http.Client{Transport: tr}, s.addr)
+		if err != nil || got != text {
+			t.Errorf("%v: %d bytes, want %d; %v", f, len(got), len(text), err)
+		}
+		tr.CloseIdleConnections()
+		if a := <-s.ended; len(a.Injections) != 1 && f.Kind != chaos.ChunkEnd || a.End != EndClient || !a.Exchanges[0].Complete {
+			t.Errorf("%v: %+v", f, a)
+		}
+	}
+}

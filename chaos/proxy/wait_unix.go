@@ -82,5 +82,8 @@ func (w *waiter) found(b []byte) (n int, err error, found bool) {
 	return n, err, true
 }
 
+// parks tells whether it can.
+func (w *waiter) parks() bool { return w.raw != nil }
+
 // idle tells that nothing found is left in the buffer.
 func (w *waiter) idle() bool { return !w.full }
