@@ -45,11 +45,8 @@ func NewNemesis(plan *Plan, clock func() time.Duration) *Nemesis {
 func (n *Nemesis) Add(l *Link) {
 	l.nemesis = n
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.links[l] = struct{}{}
-	n.mu.Unlock()
-	if n.healed.Load() {
-		l.Heal()
-	}
 }
 
 // Remove takes a link out. It goes on asking, but is no longer struck by storms, nor

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -217,6 +218,38 @@ func TestACutWaitsForTheStallBeforeIt(t *testing.T) {
 		}
 		if len(told) != 2 || told[0] != Stall || told[1] != FIN {
 			t.Fatalf("told %v", told)
+		}
+	})
+}
+
+// What delays keep back is still in its order, and so is what begins among it.
+func TestAStallInDelayedBytesBeginsAtItsByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, server := pair(t)
+		late := faultAt(Delay, BetweenEvents)
+		late.After = 1
+		next := faultAt(Stall, BetweenEvents)
+		next.After = 3
+		var got strings.Builder
+		at := map[Kind]string{}
+		l.Begin(Exchange{Victim: victim(late, next), OnInjection: func(in *Injection) { at[in.Kind] = got.String() }})
+		go func() {
+			io.WriteString(server, closeHead+message(1))
+			time.Sleep(200 * time.Millisecond)
+			io.WriteString(server, message(2)+message(3)+message(4))
+			server.Close()
+		}()
+		buf := make([]byte, 4096)
+		for {
+			n, err := l.Read(buf)
+			got.Write(buf[:n])
+			if err != nil {
+				break
+			}
+		}
+		first := closeHead + message(1)
+		if at[Delay] != first || at[Stall] != first+message(2)+message(3) || got.String() != first+message(2)+message(3)+message(4) {
+			t.Fatalf("began behind %q; delivered %q", at, got.String())
 		}
 	})
 }

@@ -128,3 +128,21 @@ func TestAResumeThatComesTooEarlyIsNotRefused(t *testing.T) {
 		}
 	})
 }
+
+// A window that opens while the request is under way is too late to refuse it.
+func TestARequestThatHasLeftIsNotRefused(t *testing.T) {
+	cfg := full(1)
+	cfg.Start = time.Second
+	now := time.Duration(0)
+	l := NewLink(&scripted{rest: missedHead(0) + lastChunk, piece: 99, end: io.EOF}, 1)
+	NewNemesis(mustPlan(t, cfg), func() time.Duration { return now }).Add(l)
+	v := victim(Planned{Kind: Refuse, Place: ResumeBeforeHeaders}, Planned{Kind: RST, Place: AtLive})
+	l.Begin(Exchange{Resume: true, Victim: v})
+	if _, err := io.WriteString(l, requestText); err != nil {
+		t.Fatal(err)
+	}
+	now = time.Second
+	if got, err := readAll(l); got != missedHead(0)+lastChunk || v.Left() != 2 {
+		t.Fatalf("%q, %v", got, err)
+	}
+}
