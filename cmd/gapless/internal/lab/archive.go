@@ -24,6 +24,8 @@ type archive struct {
 	dir    string
 	pool   *history.Pool
 	writer *history.Writer
+	// records were taken down, dropped were not; the writer counts both too.
+	records, dropped int64
 }
 
 // extra is what a saved run needs beside its profile's text.
@@ -32,7 +34,7 @@ type extra struct {
 }
 
 // save begins the archive of the run; without a directory there is none.
-func (x *experiment) save(t trial, _ *judge.Judge) (*archive, error) {
+func (x *experiment) save(t trial, j *judge.Judge) (*archive, error) {
 	if x.c.Save == "" {
 		return nil, nil
 	}
@@ -50,7 +52,7 @@ func (x *experiment) save(t trial, _ *judge.Judge) (*archive, error) {
 	if header.Extra, err = json.Marshal(extra{ProfileName: x.c.Profile.Name}); err != nil {
 		return nil, err
 	}
-	w, err := history.Create(x.c.Save, header, history.Options{MaxBytes: int64(x.c.Profile.History.Bytes)})
+	w, err := history.Create(x.c.Save, header, history.Options{MaxBytes: int64(x.c.Profile.History.Bytes), Snapshot: j.Snapshot})
 	if err != nil {
 		return nil, fmt.Errorf("save: %w", err)
 	}
@@ -69,6 +71,7 @@ func (a *archive) open(kind history.StreamKind, session, stream uint32) *history
 // put writes a stream that the judge has closed.
 func (a *archive) put(r *history.Recorder, damaged bool) {
 	if a != nil {
+		a.records, a.dropped = a.records+r.Records(), a.dropped+r.Dropped()
 		_ = a.writer.Put(r, damaged) // its first error is final and surfaces at Close
 	}
 }
@@ -79,6 +82,7 @@ func (a *archive) finish(tail judge.Tail, r *result.Result) error {
 	if err != nil {
 		return err
 	}
+	r.History = result.History{Dir: a.dir, Records: a.records, Dropped: a.dropped}
 	if err := a.writer.Close(text, 0); err != nil {
 		return fmt.Errorf("save: %w", err)
 	}
@@ -124,7 +128,9 @@ func Judge(dir string) (*result.Result, error) {
 	}
 	j := judge.New(setup)
 	if base := in.Base(); base != nil {
-		return judgeNothing(dir, errors.New("TODO"))
+		if j, err = judge.Restore(setup, base); err != nil {
+			return judgeNothing(dir, &history.CorruptError{File: dir, What: err.Error()})
+		}
 	}
 	broken := rejudge(in, j)
 	var tail judge.Tail
@@ -165,6 +171,7 @@ func saved(dir string, h history.Header) *result.Result {
 		r = &result.Result{Gapless: result.Format, Run: result.Run{ID: h.Run, Seed: h.Seed, Version: h.Version}}
 	}
 	r.Run.Command = "gapless judge " + dir
+	r.History.Dir = dir
 	return r
 }
 

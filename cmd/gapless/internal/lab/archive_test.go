@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gapless-dev/gapless/loadgen/result"
 	"github.com/gapless-dev/gapless/profiles"
@@ -141,4 +142,29 @@ func TestFailFastStopsAtTheFirstViolation(t *testing.T) {
 			t.Errorf("%s after %d of 400 streams; want a violation that stops the run", r.Verdict, r.Streams.Opened)
 		}
 	})
+}
+
+// TestARotatedHistoryIsJudgedTheSame: the bound on disk drops the detail of streams
+// that settled long ago, and neither counts nor findings.
+func TestARotatedHistoryIsJudgedTheSame(t *testing.T) {
+	dir, r := savedRun(t, func(p *profiles.Profile) {
+		p.Server.Defect, p.Load.Streams, p.History.Bytes = "S03b,k=40", 100, 1<<20
+		p.Load.Calls, p.Emit.Messages, p.Emit.Interval = 1500, 40, profiles.Duration(time.Millisecond)
+	})
+	if r.Verdict != result.Violated {
+		t.Fatalf("%s: %s", r.Verdict, r.Sentence)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "history.base")); err != nil {
+		t.Fatalf("nothing was dropped, so nothing is shown: %v", err)
+	}
+	again, err := Judge(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Messages != r.Messages || again.Streams != r.Streams || again.Sentence != r.Sentence || again.CutsAtRisk != r.CutsAtRisk {
+		t.Errorf("%+v\n%+v\n%s\nwant\n%+v\n%+v\n%s", again.Messages, again.Streams, again.Sentence, r.Messages, r.Streams, r.Sentence)
+	}
+	if len(again.Timelines) != len(r.Timelines) {
+		t.Errorf("%d timelines, want %d", len(again.Timelines), len(r.Timelines))
+	}
 }

@@ -75,6 +75,7 @@ type experiment struct {
 	usage    usage // of this process when the run began
 	lasts    time.Duration
 	storms   int64
+	stopped  string   // why the load ended before its plan, "" when it did not
 	notes    []string // what kept the judge from seeing everything, for the result
 }
 
@@ -242,6 +243,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	p := x.c.Profile
 	cfg.Expected, cfg.Observer, cfg.Live = t.offer.Messages, court, new(loadgen.Live)
 	cfg.Cancel, cfg.Probes = p.Load.Cancel.Fraction(), p.Judge.Probes
+	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if x.c.FailFast {
@@ -257,12 +259,33 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	if court.failed != nil {
 		x.notes = append(x.notes, court.failed.Error())
 	}
+	x.stopped = x.why(outer, court)
 	x.storms = nemesis.Counts().Storms
 	tail = judge.Tail{
 		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen, DroppedArrivals: load.DroppedArrivals,
-		Storms: x.storms, StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(),
+		Storms: x.storms, StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(), Stopped: x.stopped,
+	}
+	if tail.Saturated {
+		tail.Touched = load.DroppedArrivals // nobody knows what they would have met
+		x.notes = append(x.notes, "the generator could not keep up: "+load.Shortfall())
 	}
 	return tail, load, errors.Join(unreachable(err), watching, broken)
+}
+
+// why says what ended the load before its plan; "" when nothing did.
+func (x *experiment) why(ctx context.Context, c *court) string {
+	select {
+	case <-x.c.Halt:
+		return result.Interrupted
+	default:
+	}
+	switch {
+	case ctx.Err() != nil:
+		return result.Interrupted
+	case x.c.FailFast && c.judge.Violations() > 0:
+		return result.AtViolation
+	}
+	return ""
 }
 
 // linger keeps what was started for the run alive, until it is interrupted.

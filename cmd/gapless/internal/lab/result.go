@@ -20,7 +20,7 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 		Gapless: result.Format,
 		Run: result.Run{
 			ID: x.c.Name, Profile: p.Name, Seed: x.c.Seed, Command: x.c.Command, Version: x.c.Version,
-			Started: x.began.UTC(), DurationSeconds: time.Since(x.began).Seconds(),
+			Started: x.began.UTC(), DurationSeconds: time.Since(x.began).Seconds(), Stopped: x.stopped,
 			Target: result.Target{
 				URL: x.endpoint.URL, Name: t.target.Name, Version: t.target.Version, Protocol: t.target.Revision,
 				Dialect: p.Target.Dialect, Contract: p.Judge.Contract, Oracle: cmp.Or(string(t.setup.Oracle), "none"),
@@ -39,7 +39,9 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 		r.Run.Target.Store = p.Server.Store
 	}
 	fill(r, v)
-	r.Why = append(r.Why, x.notes...)
+	if r.Verdict != result.Holds {
+		r.Why = append(r.Why, x.notes...)
+	}
 	if p.Reference() { // another target's is not known before it is measured (resume_backoff)
 		r.Resumes.AskedSeconds = p.Server.Retry.Std().Seconds()
 	}
@@ -94,6 +96,13 @@ func fill(r *result.Result, v judge.Verdict) {
 	}
 	r.Seen, r.Next = sentences(v.Seen), sentences(v.Next)
 	r.CutsAtRisk, r.LossBound95, r.LossBound95ByPlace = v.CutsAtRisk, v.LossBound95, nil
+	for _, b := range v.Bounds {
+		r.LossBound95ByPlace = append(r.LossBound95ByPlace, result.PlaceBound{Place: b.Place, CutsAtRisk: b.AtRisk, Bound: b.Bound})
+	}
+	r.Probes = nil
+	for _, p := range v.Probes {
+		r.Probes = append(r.Probes, result.Probe{Name: p.Name, Asked: p.Asked, Conforming: p.Conforming, Deviating: p.Deviating})
+	}
 	r.Damage, r.Canary = damage(v), result.Canary{Convicted: v.Canary.Convicted}
 	counts(r, v)
 	r.Invariants, r.Reached, r.Timelines = nil, nil, nil
