@@ -220,6 +220,23 @@ func TestAStormDuringARequestIsTold(t *testing.T) {
 	}
 }
 
+// A client that has its response does not read again: End tells of the storm.
+func TestEndTellsOfAStorm(t *testing.T) {
+	p := mustPlan(t, stormy(0))
+	l := NewLink(&scripted{rest: chunkedHead + chunked(response) + lastChunk, piece: 4096, end: io.EOF}, 1)
+	n := NewNemesis(p, func() time.Duration { return time.Second })
+	n.Add(l)
+	told := []Injection{}
+	l.Begin(Exchange{Victim: p.Victim(1), OnInjection: func(in *Injection) { told = append(told, *in) }})
+	if _, err := l.Read(make([]byte, 4096)); err != nil {
+		t.Fatal(err)
+	}
+	n.storm(p.storms[0], 1)
+	if l.End() || len(told) != 1 || told[0].Place != AfterResponse {
+		t.Fatalf("told %+v", told)
+	}
+}
+
 // failing is a connection that takes nothing once it is closed.
 type failing struct{ scripted }
 

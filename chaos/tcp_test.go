@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http/httptest"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -103,7 +104,11 @@ func TestAStallReachesTheTarget(t *testing.T) {
 			break
 		}
 	}
-	if total > 512<<10 {
+	most := 512 << 10
+	if runtime.GOOS == "linux" {
+		most = 72 << 10 // without the small receive buffer it takes 90 KiB, and more on a link that was read from
+	}
+	if total > most {
 		t.Errorf("the target wrote %d bytes to a reader that does not read", total)
 	}
 	l.Heal()
