@@ -268,7 +268,7 @@ func (j *Judge) mergeOutcome(s *Stream) {
 		re.Expected++
 		re.Received++
 		re.Repeated += int64(s.responses-s.reanswered) - 1
-		if s.errors > 0 {
+		if s.errors > 0 && s.fate != fateCancelled { // a cancelled call may well be answered so
 			re.Errors++
 		}
 	case s.responseAllowed():
