@@ -1,5 +1,5 @@
-// Package chaos cuts the links of a load at positions of the protocol that were
-// drawn beforehand, and states every cut as a fact.
+// Package chaos hurts the links of a load at positions of the protocol that were
+// drawn beforehand, and states every injury as a fact.
 //
 //	Fault mix ─► Plan ─► Victim (one per stream: which faults are still to come)
 //	                        │
@@ -16,7 +16,12 @@
 // that has nothing to replay) does not keep the others from happening. It is then
 // planned and not injected: nothing is guessed.
 //
-// A kind says how a link ends and lies in a file of its own (rst.go, fin.go, …); a
+// What only slows a link down begins at a position as well and lasts for a time; it
+// changes no byte. Storms have no position: a [Nemesis] lets them go by the run's clock,
+// and the reader of each link that went down reports where it was. The nemesis also
+// knows the window in which faults strike, and heals.
+//
+// A kind says how a link is hurt and lies in a file of its own (rst.go, fin.go, …); a
 // place says where, and is a row of the table in place.go. What cannot be combined
 // is said by [Impossible].
 package chaos
