@@ -192,6 +192,7 @@ func TestGetStreams(t *testing.T) {
 		{"a hole – no-loss", get + "prime\nresponse noid\nm 1-2\n" + cutAndResume + "m 4-5\nend stopped\nsettled completed\nledger 5", "no-loss"},
 		{"the tail never came – no-loss", get + "prime\nresponse noid\nm 1-2\n" + cutAndResume + "m 3\nwait 40s\nend idle\nsettled failed\nledger 5", "no-loss,resume-progress"},
 		{"the tail never came, no cut – no-loss", get + "prime\nresponse noid\nm 1-3\nwait 40s\nend idle\nsettled failed\nledger 5", "no-loss"},
+		{"answered, then every resume ends empty – no-loss", get + "prime\nresponse noid\nm 1-2\n" + cutAndResume + "end clean\nresume asked=1s\nhead 200 sse\nend clean\nsettled failed\nledger 5", "no-loss,resume-progress"},
 		{"answered, then the cursor is refused – no-loss", get + "prime\nresponse noid\nm 1-2\ncut rst get-stream\nend reset\nresume\nhead 404\nend status\nsettled refused\nledger 5", "no-loss"},
 		{"no response – one-response", get + "prime\nm 1-2\n" + cutAndResume + "m 3-5\nwait 40s\nend deadline\nsettled failed\nledger 5 resp=0", "one-response,resume-progress"},
 		{"two responses – one-response", get + "prime\nresponse noid\nresponse noid\nm 1-2\n" + cutAndResume + "m 3-5\nend stopped\nsettled completed\nledger 5", "one-response"},

@@ -93,6 +93,8 @@ func TestSnapshotOfEverything(t *testing.T) {
 		"stream 4 session 1 get\npost\nhead 200 sse\nprime\nresponse noid\nm 1-3\nwait 40s\nend idle\nsettled failed\nledger 5\n"+
 		"stream 5 session 1 load\npost\nhead 200 sse\nprime\nm 1-2\ncut rst mid-event\nend reset\nresume\nhead 404\nend status\nsettled refused\nledger 5 resp=0\n"+
 		"stream 6 session 1 load\npost\nhead 200 sse\nprime\nm 2\nm 1 illegal=2\nm 3-5\nerror\nend clean\nsettled completed\nledger 5 exec=2\n"+
+		"stream 7 session 1 load\npost\nhead 200 sse\nprime\nm 1\nm 3-5\n"+done+ // its second message reached stream 8
+		"stream 8 session 1 load\npost\nhead 200 sse\nprime\nm 1-2\nm 2 owner=other from=7\nm 3-5\n"+done+
 		canaryScript)
 	r := &run{setup: setup, streams: s.streams, kinds: s.kinds}
 	for _, tail := range []judge.Tail{{Trailer: true, Storms: 1}, {Trailer: true, Saturated: true}} {
@@ -106,7 +108,7 @@ func TestSnapshotOfEverything(t *testing.T) {
 		if !reflect.DeepEqual(want, got) {
 			t.Errorf("the verdict differs:\n%+v\n%+v", want, got)
 		}
-		if len(want.Guilty) < 4 || len(want.Probes) != 3 || want.Messages.Lost < 4 || want.Streams.Opened != 6 {
+		if len(want.Guilty) < 4 || len(want.Probes) != 3 || want.Messages.Lost < 4 || want.Streams.Opened != 8 {
 			t.Errorf("the history lacks something: %+v", want)
 		}
 	}

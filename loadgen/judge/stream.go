@@ -292,7 +292,7 @@ func (s *Stream) head(r *history.Record) {
 
 func (s *Stream) inject(r *history.Record) {
 	in := &r.Injection
-	s.faults.add(in, r.At, s.hasID)
+	s.faults.add(in, r.At)
 	if in.Ends {
 		s.ex.injected = true
 		s.probes.struck = s.ex.over

@@ -38,8 +38,7 @@ func isCut(in *history.Injection) bool {
 	return in.Ends
 }
 
-// add notes an injection. hasID tells that the client has committed an id.
-func (f *strikes) add(in *history.Injection, at time.Duration, hasID bool) {
+func (f *strikes) add(in *history.Injection, at time.Duration) {
 	i := 0
 	for i < len(f.kinds) && (f.kinds[i].kind != in.Kind || f.kinds[i].place != in.Place || f.kinds[i].wide != in.RunWide) {
 		i++
@@ -61,7 +60,7 @@ func (f *strikes) add(in *history.Injection, at time.Duration, hasID bool) {
 		return
 	}
 	f.cuts++
-	if in.AfterID && (hasID || !in.Approximate) {
+	if in.AfterID {
 		f.cutAfter = true
 		f.waiting = uint16(i + 1)
 	}
