@@ -104,6 +104,9 @@ func struck(t *testing.T, f chaos.Fault) map[string]int {
 		OnInjection: func(in *Injection) {
 			mu.Lock()
 			defer mu.Unlock()
+			if reset := in.Kind == chaos.RST || in.Kind == chaos.Storm; in.Approximate != reset {
+				t.Errorf("%+v: what is on its way in memory cannot be seen", in)
+			}
 			fired[fmt.Sprintf("%s@%s", in.Kind, in.Place)]++
 		},
 		OnLink: func(l *chaos.Link) { nemesis.Add(l) },

@@ -49,7 +49,6 @@ func (in *intake) next() ([]byte, error) {
 
 // done gives the buffers back.
 func (in *intake) done() {
-	in.r.server.shy = false
 	in.r.p.putBuffer(in.buf)
 	in.r.p.putBuffer(in.held)
 }

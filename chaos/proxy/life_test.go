@@ -378,3 +378,45 @@ func TestPanicEndsTheProxy(t *testing.T) {
 		b.done <- nil
 	})
 }
+
+// In a black hole the upstream is not told that the client has gone, neither before its
+// time is over nor by the end of the client's link; but nothing outlives the proxy.
+func TestBlackHole(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+	for _, leaves := range []func(net.Conn){
+		func(c net.Conn) { c.Close() },
+		func(c net.Conn) { _ = c.(*memnet.Conn).SetLinger(0); c.Close() },
+		func(net.Conn) {},
+	} {
+		for _, closed := range []bool{false, true} {
+			hole := plan(t, 1, chaos.Fault{Kind: chaos.Blackhole, At: []chaos.Place{chaos.BetweenEvents}, PerStream: 1, For: time.Hour})
+			told := 0
+			bubble(t, Config{Plan: hole, OnInjection: func(*Injection) { told++ }}, func(b *bench) {
+				c := b.dial()
+				b.write(c, "POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+				s := b.accept()
+				b.expect(s, "POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+				b.write(s, head+strings.Join(call(), ""))
+				b.pass(time.Second)
+				leaves(c)
+				b.pass(time.Second)
+				if told != 1 {
+					t.Fatalf("told %d times", told)
+				}
+				b.silent(s)
+				start := time.Now()
+				if closed {
+					b.cancel()
+				}
+				b.end(s, nil)
+				if took := time.Since(start); closed && took > 0 || !closed && took < 50*time.Minute {
+					t.Errorf("closed %v: the upstream noticed after %v", closed, took)
+				}
+				b.pass(time.Minute)
+				if len(b.ended) != 1 || b.ended[0].End != EndCut || len(b.Proxy.silent) != 0 {
+					t.Errorf("closed %v: %+v", closed, b.ended)
+				}
+			})
+		}
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -285,13 +287,17 @@ func TestOnlyStreamsAreNumbered(t *testing.T) {
 // Bytes that the chaos link keeps back, re-frames, delays or hands out in small pieces
 // come out as they were, on sockets that are waited for without a buffer.
 func TestHeldBytesComeOutWhole(t *testing.T) {
-	var b strings.Builder
-	for n := range 300 {
-		fmt.Fprintf(&b, "id: a-%d\ndata: {\"method\":\"x\",\"params\":\"%s\"}\n\n", n, strings.Repeat(string(rune('a'+n%26)), n%300))
+	var events, count atomic.Int64
+	text := func(k int64) string {
+		var b strings.Builder
+		for n := range events.Load() {
+			fmt.Fprintf(&b, "id: %d-%d\ndata: {\"method\":\"x\",\"params\":\"%s\"}\n\n", k, n, strings.Repeat(string(rune('a'+(k+n)%26)), int(n%300)))
+		}
+		return b.String()
 	}
-	text := b.String()
 	up := upstream(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
+		text := text(count.Add(1))
 		for at := 0; at < len(text); at += 9973 {
 			_, _ = io.WriteString(w, text[at:min(len(text), at+9973)])
 			w.(http.Flusher).Flush()
@@ -303,15 +309,61 @@ func TestHeldBytesComeOutWhole(t *testing.T) {
 		{Kind: chaos.Delay, At: []chaos.Place{chaos.BetweenEvents}, PerStream: 1, For: 20 * time.Millisecond, By: 3 * time.Millisecond},
 		{Kind: chaos.Stall, At: []chaos.Place{chaos.BetweenEvents}, PerStream: 1, For: 20 * time.Millisecond},
 	} {
+		events.Store(1000)
+		if f.Kind == chaos.Stall { // through small buffers everything takes its time
+			events.Store(200)
+		}
 		s := serve(t, up, Config{Plan: plan(t, 3, f)})
 		tr := &http.Transport{}
-		got, err := post(t, &http.Client{Transport: tr}, s.addr)
-		if err != nil || got != text {
-			t.Errorf("%v: %d bytes, want %d; %v", f, len(got), len(text), err)
+		var wg sync.WaitGroup
+		for range 6 { // that share the proxy's buffers
+			wg.Go(func() {
+				got, err := post(t, &http.Client{Transport: tr}, s.addr)
+				var k int64
+				if _, bad := fmt.Sscanf(got, "id: %d-", &k); bad != nil || err != nil || got != text(k) {
+					t.Errorf("%v: the bytes of stream %d are not its own: %d of them, %v", f, k, len(got), err)
+				}
+			})
 		}
+		wg.Wait()
 		tr.CloseIdleConnections()
-		if a := <-s.ended; len(a.Injections) != 1 && f.Kind != chaos.ChunkEnd || a.End != EndClient || !a.Exchanges[0].Complete {
-			t.Errorf("%v: %+v", f, a)
+		for range s.Snapshot().Links {
+			if a := <-s.ended; len(a.Injections) != 1 && f.Kind != chaos.ChunkEnd || a.End != EndClient || !a.Exchanges[0].Complete {
+				t.Errorf("%v: %+v", f, a)
+			}
 		}
+	}
+}
+
+// A link keeps its number, whatever it carries between two calls.
+func TestALinkKeepsItsNumber(t *testing.T) {
+	up := upstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b, _ := io.ReadAll(r.Body); string(b) != "{}" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		streaming(w, r)
+	}))
+	never := plan(t, 3, chaos.Fault{Kind: chaos.FIN, At: []chaos.Place{chaos.ResumeBeforeHeaders}, PerStream: 1})
+	most := uint64(0)
+	s := serve(t, up, Config{VictimOf: func(_ Role, n uint64, _ net.Addr) *chaos.Victim {
+		most = max(most, n)
+		return never.Victim(1000 + uint32(n)) // none
+	}})
+	c := raw(t, s.addr)
+	r := bufio.NewReader(c)
+	for _, body := range []string{"{}", "[]", "{}", "[]", "[]", "{}"} {
+		if _, err := io.WriteString(c, strings.TrimSuffix(callRequest, "{}")+body); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}
+	c.Close()
+	if a := <-s.ended; a.Ordinal != 1 || most != 1 || a.Count != 6 {
+		t.Errorf("asked up to %d, %+v", most, a)
 	}
 }
