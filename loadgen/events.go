@@ -121,6 +121,9 @@ func (s *stream) scan(e *history.Event, data []byte) {
 			e.Class = history.ClassError
 		}
 		e.Owner, e.OwnerStream = s.ownerOfResponse(m)
+		if s.a.Kind != history.StreamCanary {
+			s.r.complaints.hear(m, data)
+		}
 		return
 	default:
 		e.Class = history.ClassJunk

@@ -34,6 +34,8 @@ type Report struct {
 	// Links opened, Sessions opened (a session that was lost counts again), and Answers
 	// sent to requests of the target; Probes that were asked, on sampled streams.
 	Links, Sessions, Answers, Probes int64
+	// Complaints are the errors that calls were answered with.
+	Complaints Complaints
 	// Latencies of everything but the canary; the ends of a call from the load alone.
 	Latencies *Latencies
 	// Took is from the start of Run to its end; CPU is the processor time that this

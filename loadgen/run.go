@@ -32,6 +32,7 @@ type runner struct {
 	slots        chan *stream  // one for each stream that may open; nil until first used
 	measured     meter
 	tally        tally
+	complaints   complaints
 	opened       atomic.Int64 // sessions
 	foreign      foreign
 	asked        atomic.Bool   // the probes of a session are taken
@@ -261,7 +262,7 @@ func (r *runner) report(t Target, begun time.Duration) Report {
 		Target: t, Planned: int64(r.c.Plan.Total()), Opened: live.Opened, MaxOpen: live.MaxOpen,
 		DroppedArrivals: live.Dropped, GetStreams: int64(r.c.Plan.Gets()), Gets: r.tally.gets,
 		Outcomes: r.tally.outcomes, Canary: r.tally.canary,
-		Delivered: live.Delivered, Resumes: resumes,
+		Delivered: live.Delivered, Resumes: resumes, Complaints: r.complaints.report(),
 		Links: live.Links, Sessions: r.opened.Load(), Answers: r.c.Live.answers.Load(), Probes: live.Probes,
 		Latencies: r.measured.l, Took: r.now() - begun, CPU: processTime() - r.used, Cores: runtime.GOMAXPROCS(0),
 	}

@@ -76,6 +76,9 @@ func (x *experiment) control(ctx context.Context) (*control, error) {
 		return nil, fmt.Errorf("control calls: %w", unreachable(err))
 	}
 	c.target = report.Target
+	if n := report.Complaints; n.Count > 0 {
+		x.notes = append(x.notes, fmt.Sprintf("%d of %d control calls were answered with an error: %s", n.Count, report.Opened, n.First))
+	}
 	return c, nil
 }
 

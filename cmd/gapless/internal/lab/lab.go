@@ -259,6 +259,9 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	if court.failed != nil {
 		x.notes = append(x.notes, court.failed.Error())
 	}
+	if n := load.Complaints; n.Count > 0 {
+		x.notes = append(x.notes, fmt.Sprintf("the first of %d errors: %s", n.Count, n.First))
+	}
 	x.stopped = x.why(outer, court)
 	x.storms = nemesis.Counts().Storms
 	tail = judge.Tail{

@@ -3,6 +3,7 @@ package lab
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,8 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 	}
 	fill(r, v)
 	if r.Verdict != result.Holds {
-		r.Why = append(r.Why, x.notes...)
+		r.Why = append(x.notes, r.Why...) // they say most about what to do
+		r.Seen = append(r.Seen, answers(r)...)
 	}
 	if p.Reference() { // another target's is not known before it is measured (resume_backoff)
 		r.Resumes.AskedSeconds = p.Server.Retry.Std().Seconds()
@@ -73,6 +75,24 @@ func gravity(g judge.Guilty) int {
 		}
 	}
 	return 4
+}
+
+// answers says how resumes were answered, if not all in the way one hopes for.
+func answers(r *result.Result) []string {
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(r.Resumes.ByStatus)) {
+		switch n := r.Resumes.ByStatus[status]; status {
+		case "200":
+		case "0":
+			parts = append(parts, fmt.Sprintf("%d got no answer", n))
+		default:
+			parts = append(parts, fmt.Sprintf("%d were answered %s", n, status))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("of %d resumes %s", r.Resumes.Attempted, strings.Join(parts, ", "))}
 }
 
 // shape says what the load was.
