@@ -240,7 +240,7 @@ func printProxy(w io.Writer, s proxy.Snapshot, f *proxyFlags) error {
 		fmt.Fprintf(&b, "%d requests refused by the proxy itself\n", s.Refused)
 	}
 	if len(f.faults) > 0 {
-		fmt.Fprintf(&b, "%d cuts, %d of them approximate\n", s.Injected(), s.Approximate)
+		fmt.Fprintf(&b, "%d injections, %d of them approximate\n", s.Injected(), s.Approximate)
 	}
 	for _, c := range s.Cuts {
 		fmt.Fprintf(&b, "  %6d  %s@%s\n", c.Count, c.Kind, c.Place)

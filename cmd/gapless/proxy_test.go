@@ -61,7 +61,7 @@ func TestProxyCommand(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{
-		"^3 links, 3 exchanges, 3 event streams, 3 events, 0 resumes\n", "\n3 cuts, 0 of them approximate\n       3  fin@after-priming\n",
+		"^3 links, 3 exchanges, 3 event streams, 3 events, 0 resumes\n", "\n3 injections, 0 of them approximate\n       3  fin@after-priming\n",
 		"\nrepeat  gapless proxy --upstream http://127.* --host renamed.example --fault fin@after-priming:1 --seed 7\n$",
 	} {
 		if !regexp.MustCompile(want).Match(rest) {
