@@ -131,6 +131,9 @@ func (l *Link) eventEnded() bool {
 		return true
 	}
 	v.answered = v.answered || v.event.Response
+	if l.others > 0 && l.scan.Event().Response {
+		l.others--
+	}
 	l.settle(v)
 	if l.scan.Done() {
 		l.bodyEnded(scan.BodyEnd)
@@ -193,6 +196,9 @@ func (l *Link) view(m moment) *view {
 	v := &l.now
 	v.moment = m
 	v.event = l.scan.Event()
+	if v.event.Response && l.others > 0 {
+		v.event.Response, v.event.Named = false, true // it carries nothing of the call
+	}
 	v.delivered = l.ex.Delivered + l.messages
 	return v
 }

@@ -16,6 +16,9 @@ type Exchange struct {
 	// Last-Event-ID from the POST.
 	Attempt int
 	Resume  bool
+	// Others is how many responses to other requests of a batch come before the call's
+	// own; nothing strikes at them.
+	Others int
 	// Get marks the exchanges of a standalone GET stream, Session those of a handshake.
 	Get, Session bool
 	// Delivered is how many messages of the stream were delivered before; Expected how
@@ -90,6 +93,7 @@ type Link struct {
 	reframe   bool
 	// messages counts those delivered in this exchange.
 	messages int
+	others   int // of Exchange.Others, those still to come
 
 	scan scan.Scanner
 	// held are the bytes of the event being held back, and heldFrom the scanner as it
@@ -153,7 +157,7 @@ func (l *Link) Begin(ex Exchange) {
 	if l.cut != nil {
 		return
 	}
-	l.ex = ex
+	l.ex, l.others = ex, ex.Others
 	l.begun, l.headed, l.holding, l.heading, l.reframe, l.watching, l.messages = false, false, false, false, false, false, 0
 	l.following = ex.Victim != nil && l.nemesis.storms()
 	l.asking = ex.Victim.Left() > 0

@@ -57,6 +57,9 @@ type Exchange struct {
 	// what [Observer.Open] returned for that stream. Both are nil for all other exchanges,
 	// and for the first session, which no stream opens.
 	Handshake, HandshakeOf StreamObserver
+	// Others is how many responses to other requests of the call's batch are still to
+	// come.
+	Others int
 	// Delivered is how many of the call's messages have been delivered so far, Expected
 	// how many there will be, 0 if unknown. Neither counts the response.
 	Delivered, Expected int

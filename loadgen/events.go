@@ -114,6 +114,7 @@ func (s *stream) scan(e *history.Event, data []byte) {
 	case wire.KindResult, wire.KindError:
 		if s.pinged && s.isPing(m.ID) {
 			e.Class, e.Owner = history.ClassOther, history.OwnerSelf
+			s.ponged = true
 			return
 		}
 		e.Class = history.ClassResponse

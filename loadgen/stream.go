@@ -28,6 +28,7 @@ type stream struct {
 
 	seated      bool // holds the session's seat for GET streams
 	pinged      bool // the call is sent in one batch with a ping
+	ponged      bool // which was answered
 	called      bool // the call of a GET stream was made
 	refusedCall bool // it was answered with an error
 	cancelAt    int  // cancel after so many messages; 0 never
@@ -172,6 +173,14 @@ func (s *stream) post(ctx context.Context) history.Outcome {
 	return s.next(end)
 }
 
+// others is how many responses to other requests are still to come on the stream.
+func (s *stream) others() int {
+	if s.pinged && !s.ponged {
+		return 1
+	}
+	return 0
+}
+
 // request builds the body and the fields of the call.
 func (s *stream) request() {
 	b := s.body[:0]
@@ -290,7 +299,7 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 	stop := l.begin(ctx, s, s.limits())
 	l.Begin(Exchange{
 		Session: s.a.Session, Stream: s.a.Stream, Attempt: s.attempt, Link: l.id, Resume: s.resumes(), Get: s.hears(),
-		Observer: s, Opened: s.obs, Delivered: s.seen, Expected: s.r.c.Expected,
+		Observer: s, Opened: s.obs, Others: s.others(), Delivered: s.seen, Expected: s.r.c.Expected,
 	})
 	resp, err := l.conn.RoundTrip(req)
 	var end history.End

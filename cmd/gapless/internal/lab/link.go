@@ -62,7 +62,7 @@ func (l *link) End() bool { return l.Link.End() && !l.small }
 // that fire; nil where nothing may be hurt.
 func exchange(x loadgen.Exchange, plan *chaos.Plan) (chaos.Exchange, loadgen.StreamObserver) {
 	ex := chaos.Exchange{
-		Attempt: x.Attempt, Resume: x.Resume, Get: x.Get, Delivered: x.Delivered, Expected: x.Expected,
+		Attempt: x.Attempt, Resume: x.Resume, Get: x.Get, Others: x.Others, Delivered: x.Delivered, Expected: x.Expected,
 	}
 	if t, ok := x.Opened.(*track); ok {
 		ex.Victim = t.victim
