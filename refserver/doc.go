@@ -20,4 +20,9 @@
 // A stream has at most one follower. A newcomer takes the place of the one that is
 // there: the old link is reset, its follower leaves, and only then does the newcomer
 // read. No lock is held across a network write or a call to the store.
+//
+// Two things do not go by the log. An event that the store did not take is written to
+// whoever is connected, without an id, behind all that the log holds. And a tool may
+// close the connection of its stream ([Stream.CloseConnection]): the follower leaves
+// cleanly, the log goes on, and the client comes back with its cursor.
 package refserver
