@@ -70,8 +70,11 @@ func (r Report) Saturated() bool {
 	return r.Took > 0 && r.CPU.Seconds() >= 0.9*float64(r.Cores)*r.Took.Seconds()
 }
 
-// Target is what a target says of itself.
-type Target struct{ Name, Version, Revision string }
+// Target is what a target says of itself. Sessions tells that it gave out a session id.
+type Target struct {
+	Name, Version, Revision string
+	Sessions                bool
+}
 
 // Resumes counts attempts to resume a stream.
 type Resumes struct {

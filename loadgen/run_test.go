@@ -83,7 +83,7 @@ func TestClosedModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		has(t, "target", rep.Target, Target{"script", "7", "2025-11-25"})
+		has(t, "target", rep.Target, Target{"script", "7", "2025-11-25", true})
 		has(t, "streams", fmt.Sprint(rep.Planned, rep.Opened, rep.MaxOpen, rep.Outcomes[history.OutcomeCompleted]), "100 100 20 100")
 		has(t, "delivered", rep.Delivered, 400)
 		has(t, "sessions", rep.Sessions, 4)

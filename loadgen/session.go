@@ -130,7 +130,9 @@ func (s *session) initialized(l *link, resp *wire.Response) error {
 	case !slices.Contains(revisions(), m.Result.ProtocolVersion):
 		return &HandshakeError{resp.Status, fmt.Sprintf("it chose protocol revision %.40q, which nobody here knows", m.Result.ProtocolVersion)}
 	}
-	s.target = Target{m.Result.ServerInfo.Name, m.Result.ServerInfo.Version, m.Result.ProtocolVersion}
+	s.target = Target{
+		Name: m.Result.ServerInfo.Name, Version: m.Result.ServerInfo.Version, Revision: m.Result.ProtocolVersion, Sessions: id != "",
+	}
 	s.batches = s.target.Revision == "2025-03-26"
 	s.later(id)
 	return nil

@@ -14,7 +14,7 @@ func idempotentResumeInvariant() invariant {
 			if p == nil || !s.probes.told || untellable(p) {
 				return
 			}
-			if silent, _ := silence(p); silent {
+			if silent, _ := silence(p); silent || unfinished(p) || unfinished(&s.probes.first) {
 				return // slow once is not different
 			}
 			if a := &s.probes.first; a.Status != p.Status || a.Messages != p.Messages || a.Wrong != p.Wrong ||

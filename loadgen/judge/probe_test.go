@@ -23,6 +23,9 @@ func TestReplayProbes(t *testing.T) {
 		{name: "sampled, no id to ask with – inconclusive", text: sampled("probe replay not"), want: "inconclusive", setup: probed},
 		{name: "one message missing – violated", text: sampled("probe replay want=3 got=2"), want: "violated", count: 1, setup: probed},
 		{name: "other messages – violated", text: sampled("probe replay want=3 wrong=1"), want: "violated", count: 1, setup: probed},
+		{name: "slow, and left before its end – inconclusive", text: sampled("probe replay want=3 got=2 noresponse end=deadline took=2s"), want: "inconclusive", setup: probed},
+		{name: "repeats, under at-least-once – holds", text: sampled("probe replay want=3 wrong=1"), want: "holds", setup: both(probed, under(judge.AtLeastOnce))},
+		{name: "a message missing, under at-least-once – violated", text: sampled("probe replay want=3 got=2"), want: "violated", count: 1, setup: both(probed, under(judge.AtLeastOnce))},
 		{name: "another stream's – violated", text: sampled("probe replay want=3 foreign=1"), want: "violated", count: 1, setup: probed},
 		{name: "no response – violated", text: sampled("probe replay want=3 noresponse"), want: "violated", count: 1, setup: probed},
 		{name: "refused – violated", text: sampled("probe replay status=404 end=status"), want: "violated", count: 1, setup: probed},
@@ -43,6 +46,7 @@ func TestReplayProbes(t *testing.T) {
 		{name: "the second time less – violated", text: sampled("probe replay want=3\nprobe again want=3 got=1"), want: "violated", count: 1, setup: probed},
 		{name: "the second time refused – violated", text: sampled("probe replay want=3\nprobe again status=400 end=status"), want: "violated", count: 1, setup: probed},
 		{name: "the second time without the response – violated", text: sampled("probe replay want=3\nprobe again want=3 noresponse"), want: "violated", count: 1, setup: probed},
+		{name: "slow the second time – inconclusive", text: sampled("probe replay want=3\nprobe again want=3 got=1 noresponse end=deadline took=2s"), want: "inconclusive", setup: probed},
 		{name: "the first time nothing could be told – inconclusive", text: sampled("probe replay status=409 end=status\nprobe again want=3"), want: "inconclusive", setup: probed},
 		{name: "not sampled – not exercised", text: healthyCut, want: "not exercised"},
 	}, "idempotent-resume")

@@ -113,21 +113,25 @@ type Load struct {
 // Streams counts streams by outcome. The sum of the outcomes is Opened plus
 // NotSent; DroppedArrivals were never opened.
 type Streams struct {
-	Planned         int64 `json:"planned"`
-	Opened          int64 `json:"opened"`
-	MaxOpen         int64 `json:"max_open"`
-	Completed       int64 `json:"completed"`
-	Indeterminate   int64 `json:"indeterminate"`
-	NotSent         int64 `json:"not_sent"`
-	Refused         int64 `json:"refused"`
-	Cancelled       int64 `json:"cancelled"`
-	Undecided       int64 `json:"undecided"`
-	Failed          int64 `json:"failed"`
+	Planned       int64 `json:"planned"`
+	Opened        int64 `json:"opened"`
+	MaxOpen       int64 `json:"max_open"`
+	Completed     int64 `json:"completed"`
+	Indeterminate int64 `json:"indeterminate"`
+	NotSent       int64 `json:"not_sent"`
+	Refused       int64 `json:"refused"`
+	Cancelled     int64 `json:"cancelled"`
+	Undecided     int64 `json:"undecided"`
+	Failed        int64 `json:"failed"`
+	// Severed calls were cut and never answered, as the contract "none" allows.
+	Severed         int64 `json:"severed"`
 	DroppedArrivals int64 `json:"dropped_arrivals"`
 }
 
 // Judged counts the streams whose outcome says something about the target.
-func (s Streams) Judged() int64 { return s.Completed + s.Refused + s.Cancelled + s.Failed }
+func (s Streams) Judged() int64 {
+	return s.Completed + s.Refused + s.Cancelled + s.Failed + s.Severed
+}
 
 // Messages counts messages. Expected is the sum of Delivered, Lost,
 // LostAllowed, Degraded and Undecided.
@@ -151,7 +155,9 @@ type Responses struct {
 	Expected int64 `json:"expected"`
 	Received int64 `json:"received"`
 	Missing  int64 `json:"missing"`
-	Repeated int64 `json:"repeated"`
+	// MissingAllowed never came, as the contract allows.
+	MissingAllowed int64 `json:"missing_allowed"`
+	Repeated       int64 `json:"repeated"`
 }
 
 // Faults counts injections.

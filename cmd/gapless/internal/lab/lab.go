@@ -171,7 +171,7 @@ func (x *experiment) prepare(c *control) (trial, error) {
 		Revision: c.target.Revision, Dialect: p.Target.Dialect, Contract: judge.Contract(p.Judge.Contract),
 		Oracle: judge.Oracle(p.Judge.Oracle), Strict: p.Judge.Strict, Ignore: p.Judge.Ignore,
 		Expected: int64(max(firstCall(p).Expect.Messages, 0)), Ledger: x.ledger != nil,
-		Streams: plans.Streams(), Faults: plans.Planned(), Named: plans.named(p), Reach: reach(p), Probes: p.Judge.Probes,
+		Streams: plans.Streams(), Faults: plans.Planned(), Named: plans.named(p), Reach: reach(p), Probes: p.Judge.Probes, Sessions: c.target.Sessions,
 	}.With(facts)
 	if x.c.Only != 0 {
 		setup.Named = nil // they were named for the whole load

@@ -39,6 +39,7 @@ type ledgerCall struct {
 	Emitted    int64   `json:"emitted"`
 	Executions int32   `json:"executions"`
 	Responses  int32   `json:"responses"`
+	Answers    int32   `json:"answers"`
 	Cancelled  bool    `json:"cancelled"`
 	Hashes     string  `json:"hashes"`
 	Unstored   []int64 `json:"unstored"`
@@ -145,7 +146,7 @@ func (a account) each(observe func(*history.Record)) {
 	c := a.call
 	r.Kind = history.KindLedgerCall
 	r.Ledger = history.Ledger{
-		Known: c.Known, Emitted: c.Emitted, Executions: c.Executions, Responses: c.Responses, Cancelled: c.Cancelled,
+		Known: c.Known, Emitted: c.Emitted, Executions: c.Executions, Responses: c.Responses, Answers: c.Answers, Cancelled: c.Cancelled,
 	}
 	observe(&r)
 }

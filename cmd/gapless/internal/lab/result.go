@@ -145,7 +145,7 @@ func counts(r *result.Result, v judge.Verdict) {
 	s, m, f := v.Streams, v.Messages, v.Faults
 	r.Streams = result.Streams{
 		Planned: s.Planned, Opened: s.Opened, MaxOpen: s.MaxOpen, Completed: s.Completed, Indeterminate: s.Indeterminate,
-		NotSent: s.NotSent, Refused: s.Refused, Cancelled: s.Cancelled, Undecided: s.Undecided, Failed: s.Failed,
+		NotSent: s.NotSent, Refused: s.Refused, Cancelled: s.Cancelled, Undecided: s.Undecided, Failed: s.Failed, Severed: s.Severed,
 		DroppedArrivals: s.DroppedArrivals,
 	}
 	r.Messages = result.Messages{
@@ -154,7 +154,7 @@ func counts(r *result.Result, v judge.Verdict) {
 		Misordered: m.Misordered, Foreign: m.Foreign, Corrupt: m.Corrupt, Late: m.Late,
 	}
 	r.Responses = result.Responses{
-		Expected: v.Responses.Expected, Received: v.Responses.Received, Missing: v.Responses.Missing, Repeated: v.Responses.Repeated,
+		Expected: v.Responses.Expected, Received: v.Responses.Received, Missing: v.Responses.Missing, MissingAllowed: v.Responses.MissingAllowed, Repeated: v.Responses.Repeated,
 	}
 	r.Faults = result.Faults{Seat: r.Faults.Seat, Planned: f.Planned, Injected: f.Injected, Cuts: f.Cuts, Storms: r.Faults.Storms, ByKind: f.ByKind, ByPlace: f.ByPlace}
 	for _, c := range f.ByKindAndPlace {

@@ -100,6 +100,8 @@ func words(s *judge.Step) (mark, text string) {
 		return result.Received, "end: " + s.End
 	case "settled":
 		return result.Received, "outcome: " + s.Outcome
+	case "probe":
+		return result.Received, probe(s)
 	case "response":
 		return result.Received, noted("response", s.Note)
 	}
@@ -142,6 +144,18 @@ func fault(s *judge.Step) string {
 	text := strings.ToUpper(s.Fault) + " " + s.Place
 	if s.Place == "mid-event" || s.Place == "mid-response" {
 		text += fmt.Sprintf(": %d bytes of the next event, no blank line", s.Offset)
+	}
+	return text
+}
+
+// probe is an extra exchange after the response, which asks one question.
+func probe(s *judge.Step) string {
+	text := "probe " + s.Probe
+	if s.Status > 0 {
+		text += fmt.Sprintf(": %d", s.Status)
+	}
+	if s.Count > 0 || s.Want > 0 {
+		text += fmt.Sprintf(", %d of %d messages", s.Count, s.Want)
 	}
 	return text
 }
