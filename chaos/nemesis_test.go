@@ -61,12 +61,12 @@ func TestAStormStrikesAllAtOneInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := sail(t, mustPlan(t, stormy(0)), 30)
 		go f.nemesis.Run(t.Context())
-		time.Sleep(time.Second - 1)
+		time.Sleep(time.Second - time.Nanosecond)
 		synctest.Wait()
 		if c := f.nemesis.Counts(); c != (Counts{Links: 30}) {
 			t.Fatalf("before the storm: %+v", c)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		f.readers.Wait()
 		if c := f.nemesis.Counts(); c != (Counts{Storms: 1, Struck: 30}) {
 			t.Fatalf("after it: %+v", c)

@@ -87,7 +87,7 @@ type meter struct {
 // batch holds the latest latencies of one stream.
 type batch struct {
 	n     int
-	value [64]struct {
+	value [24]struct {
 		micros uint32
 		phase  Phase
 	}

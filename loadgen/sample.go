@@ -18,6 +18,7 @@ type sample struct {
 	behind   []uint64
 	response uint64 // hash; 0 before it came
 	over     bool   // more than sampledMax
+	last     int64  // the highest number kept
 }
 
 // sampled reports whether the stream is one of those that are probed. The load is cut
@@ -59,6 +60,9 @@ func (p *sample) note(s *stream, e *history.Event) {
 	case e.Owner != history.OwnerSelf && e.Owner != history.OwnerUnmarked:
 	case len(p.behind) == sampledMax:
 		p.over = true
+	case e.Seq > p.last:
+		p.last = e.Seq
+		p.behind = append(p.behind, e.Hash)
 	case !slices.Contains(p.behind, e.Hash): // what the target repeated is for the judge
 		p.behind = append(p.behind, e.Hash)
 	}

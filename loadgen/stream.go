@@ -302,6 +302,7 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 		Observer: s, Opened: s.obs, Others: s.others(), Delivered: s.seen, Expected: s.r.c.Expected,
 	})
 	resp, err := l.conn.RoundTrip(req)
+	s.body, req.Body = nil, nil // it has left, and a stream may stay open for long
 	var end history.End
 	if err == nil {
 		end = s.take(ctx, resp)

@@ -2,27 +2,39 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
+	"time"
 
 	"github.com/gapless-dev/gapless/loadgen/result"
 )
 
-// runFile runs a profile in this process, with the reference server in another, so
-// that the figures of the result are the generator's own.
+// runFile runs a profile in a process of its own, so that the figures of the result
+// are those of one run.
 func runFile(b *testing.B, profile string) *result.Result {
 	b.Helper()
 	file := filepath.Join(b.TempDir(), "bench.yaml")
 	if err := os.WriteFile(file, []byte(profile), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	var out, stderr bytes.Buffer
-	if code := run([]string{"run", file, "-q", "--seed", "7", "-o", "json"}, &bytes.Buffer{}, &out, &stderr); code != exitInconclusive && code != exitHolds {
-		b.Fatalf("exit code %d\n%s", code, stderr.String())
+	exe, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
 	}
-	r, err := result.Decode(&out)
+	cmd := exec.Command(exe, "run", file, "-q", "--seed", "7", "-o", "json")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == exitInconclusive) {
+		b.Fatal(err)
+	}
+	r, err := result.Decode(bytes.NewReader(out))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -38,7 +50,7 @@ func runFile(b *testing.B, profile string) *result.Result {
 func BenchmarkJudgedEvent(b *testing.B) {
 	var cpu, events float64
 	for b.Loop() {
-		r := runFile(b, `{version: 1, load: {streams: 50, sessions: 5, ramp: 0s},
+		r := runFile(b, `{version: 1, load: {streams: 200, sessions: 5, ramp: 0s},
   emit: {messages: 10000, interval: 1ms, burst: 10000}, faults: {mix: [{kind: none}]}}`)
 		cpu += r.Generator.CPUSeconds
 		events += float64(r.Messages.Delivered + r.Control.Calls*r.Control.MessagesPerCall)
@@ -48,17 +60,56 @@ func BenchmarkJudgedEvent(b *testing.B) {
 }
 
 // BenchmarkIdleStream measures what an open stream that waits costs in memory of the
-// generator's process: the growth of its maximum from 500 streams to 4,500. The
-// limit is 16 KB.
+// generator's process: the growth of its resident memory, garbage given back, from a
+// run that holds 500 streams open to one that holds 4,500. The limit is 16 KB.
 func BenchmarkIdleStream(b *testing.B) {
 	const few, many = 500, 4500
-	rss := func(streams int) float64 {
-		return float64(runFile(b, fmt.Sprintf(`{version: 1, load: {streams: %d, sessions: 100, ramp: 4s, hold: true},
-  emit: {messages: 2, interval: 1s}, faults: {mix: [{kind: none}]}}`, streams)).Generator.MaxRSSBytes)
-	}
 	for b.Loop() {
-		small := rss(few) // first: the maximum of a process never falls
-		b.ReportMetric((rss(many)-small)/(many-few)/1e3, "KB/stream")
+		b.ReportMetric((residentDuring(b, many)-residentDuring(b, few))/(many-few)/1e3, "KB/stream")
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// residentDuring runs a load that holds so many streams open, in this process, and
+// returns the most resident bytes seen while they all waited.
+func residentDuring(b *testing.B, streams int) (most float64) {
+	b.Helper()
+	file := filepath.Join(b.TempDir(), "idle.yaml")
+	profile := fmt.Sprintf(`{version: 1, load: {streams: %d, sessions: 100, ramp: 4s, hold: true},
+  emit: {messages: 2, interval: 1s}, faults: {mix: [{kind: none}]}}`, streams)
+	if err := os.WriteFile(file, []byte(profile), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	done := make(chan int, 1)
+	go func() {
+		done <- run([]string{"run", file, "-q", "--seed", "7", "-o", "json"}, &bytes.Buffer{}, io.Discard, os.Stderr)
+	}()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case code := <-done:
+			if code != exitInconclusive {
+				b.Fatalf("exit code %d", code)
+			}
+			return most
+		case <-tick.C:
+			debug.FreeOSMemory()
+			most = max(most, resident(b))
+		}
+	}
+}
+
+// resident is the resident memory of this process in bytes, where the system tells.
+func resident(b *testing.B) float64 {
+	b.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Skip(err)
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		b.Fatal(err)
+	}
+	return float64(pages * int64(os.Getpagesize()))
 }

@@ -70,11 +70,11 @@ func (s *Stream) find(inv ident, f finding) {
 	f.soft = f.soft && !s.judge.setup.Strict
 	switch {
 	case f.soft:
-		s.tally[inv].soft += count
+		s.tally[inv].soft += uint32(count)
 	case f.pending:
-		s.tally[inv].pending += count
+		s.tally[inv].pending += uint32(count)
 	default:
-		s.tally[inv].violated += count
+		s.tally[inv].violated += uint32(count)
 	}
 	if !f.soft && def.level.decides(s.judge.setup.Strict) {
 		s.bad = s.bad || !f.pending

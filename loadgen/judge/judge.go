@@ -48,20 +48,20 @@ type Judge struct {
 
 // special counts the streams and things that bear on the verdict as a whole.
 type special struct {
-	loadOpen, open  int64 // opened and not closed
-	unsettled       int64 // closed without a settled record
-	blind           int64 // no usable ledger entry
-	withID          int64 // streams that committed an id
-	notResumable    int64
-	retained        int64 // streams whose cursor was refused
-	countless       int64 // answered, and nothing tells how many messages were due
-	tooLate         int64 // they wait for the generator's alibi
-	lateAnswered    int64 // of these, those whose response came all the same
-	lateTail        int64 // what is missing of those
-	judgedCuts      int64
-	cutUnanswered   int64
-	cutCalls, uncut int64
-	uncutComplete   int64
+	loadOpen, open int64 // opened and not closed
+	unsettled      int64 // closed without a settled record
+	blind          int64 // no usable ledger entry
+	withID         int64 // streams that committed an id
+	notResumable   int64
+	retained       int64 // streams whose cursor was refused
+	countless      int64 // answered, and nothing tells how many messages were due
+	tooLate        int64 // they wait for the generator's alibi
+	lateAnswered   int64 // of these, those whose response came all the same
+	lateTail       int64 // what is missing of those
+	judgedCuts     int64
+	cutUnanswered  int64
+	uncut          int64
+	uncutComplete  int64
 }
 
 // New returns the judge of a run. A setup that Validate complains about is judged as
@@ -137,10 +137,10 @@ func (j *Judge) merge(s *Stream) {
 		s.claimIDs(&j.ids)
 	}
 	for i := range s.tally {
-		j.tally[i].checked += s.tally[i].checked
-		j.tally[i].violated += s.tally[i].violated
-		j.tally[i].pending += s.tally[i].pending
-		j.tally[i].soft += s.tally[i].soft
+		j.tally[i].checked += int64(s.tally[i].checked)
+		j.tally[i].violated += int64(s.tally[i].violated)
+		j.tally[i].pending += int64(s.tally[i].pending)
+		j.tally[i].soft += int64(s.tally[i].soft)
 		if s.tally[i].violated > 0 {
 			j.hit[i][0]++
 		} else if s.tally[i].pending > 0 {

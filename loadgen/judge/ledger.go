@@ -5,8 +5,7 @@ import "github.com/gapless-dev/gapless/loadgen/history"
 // A ledgerAccount compares the target's own account of a call with what was
 // delivered, message by message.
 type ledgerAccount struct {
-	next      int64 // number of the last message record
-	accepted  int64
+	next      int64  // number of the last message record
 	sum       uint64 // of the accepted or delivered messages past the hash cap
 	broken    bool   // the account has holes or is out of order
 	done      bool   // the call record came

@@ -28,10 +28,6 @@ func outcomeName(o history.Outcome) string {
 	return pick(int(o), "none", "completed", "indeterminate", "not sent", "refused", "cancelled", "undecided", "failed")
 }
 
-func kindName(k history.StreamKind) string {
-	return pick(int(k), "load", "control", "canary", "get")
-}
-
 // pick names a value of an enumeration, and survives one that it does not know.
 func pick(i int, names ...string) string {
 	if i < 0 || i >= len(names) {

@@ -14,7 +14,7 @@ type Stream struct {
 	session, stream uint32
 	kind            history.StreamKind
 
-	tally [invariantCount]tally
+	tally [invariantCount]count
 	now   moment // the event at hand, valid during the folds
 	ex    exchange
 	acct  account
@@ -66,6 +66,9 @@ type Stream struct {
 	bad      bool  // a deciding invariant is violated
 	doubtful bool  // a finding waits for the generator's alibi
 }
+
+// A count is the tally of one stream, small because a stream is open for long.
+type count struct{ checked, violated, pending, soft uint32 }
 
 // A tally counts what an invariant looked at and what it found wrong. What is pending
 // was neither looked at nor found wrong until the generator has shown its alibi.
@@ -320,7 +323,7 @@ func (s *Stream) ended(r *history.Record) {
 }
 
 // check counts n things that an invariant looked at.
-func (s *Stream) check(inv ident, n int64) { s.tally[inv].checked += n }
+func (s *Stream) check(inv ident, n int64) { s.tally[inv].checked += uint32(n) }
 
 // Close settles the stream: every invariant gets its last word, and the counters
 // become the Judge's. Further calls do nothing.

@@ -21,6 +21,7 @@ const maxControlRecords = 200_000
 type control struct {
 	marks  loadgen.Marks
 	target loadgen.Target
+	room   int // records that a call is likely to have
 
 	mu    sync.Mutex
 	calls []*controlCall
@@ -33,7 +34,7 @@ type controlCall struct {
 
 // Open implements loadgen.Observer.
 func (c *control) Open(a loadgen.Arrival) loadgen.StreamObserver {
-	call := &controlCall{arrival: a}
+	call := &controlCall{arrival: a, records: make([]history.Record, 0, c.room)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, call)
@@ -50,7 +51,7 @@ func (c *controlCall) Observe(r *history.Record) {
 // control makes the control calls. A profile that wants none still opens the first
 // session, so that a target that is not there is told from one that fails.
 func (x *experiment) control(ctx context.Context) (*control, error) {
-	c := &control{marks: loadgen.NewMarks(x.c.Name, x.c.Secret)}
+	c := &control{marks: loadgen.NewMarks(x.c.Name, x.c.Secret), room: min(Assume(x.c.Profile).Messages+16, maxControlRecords)}
 	n := x.c.Profile.Load.Control
 	if n == 0 {
 		return c, nil

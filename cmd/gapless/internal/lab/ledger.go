@@ -20,10 +20,13 @@ const (
 	ledgerBytes = 1 << 30
 )
 
-// A ledger asks the reference server what it emitted and executed.
+// A ledger asks the reference server what it emitted and executed. It is used by one
+// goroutine at a time.
 type ledger struct {
 	url    string
 	client *http.Client
+	answer bytes.Buffer // the last answer; kept, since answers are large and many
+	size   int          // the most bytes a call took in an answer so far
 }
 
 // ledgerAnswer is the reference server's account; see the ledger of package
@@ -88,9 +91,12 @@ func (l *ledger) ask(ctx context.Context, calls []string) (*ledgerAnswer, error)
 	}
 	answer := new(ledgerAnswer)
 	// Read whole: a decoder on the stream would scan the long hashes twice.
-	text, err := io.ReadAll(io.LimitReader(resp.Body, ledgerBytes))
+	l.answer.Reset()
+	l.answer.Grow(len(calls) * l.size)
+	_, err = l.answer.ReadFrom(io.LimitReader(resp.Body, ledgerBytes))
+	l.size = max(l.size, l.answer.Len()/len(calls)+1)
 	if err == nil {
-		err = json.Unmarshal(text, answer)
+		err = json.Unmarshal(l.answer.Bytes(), answer)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
