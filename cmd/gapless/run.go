@@ -97,6 +97,10 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 		return err
 	}
 	c.Offer, c.Only = offer, f.stream
+	go func() { // ends with the process, as the interrupts do
+		<-f.halt
+		fmt.Fprintln(cmd.ErrOrStderr(), "gapless: interrupted; what is open drains and is judged, a second interrupt stops it")
+	}()
 	c.Report = func(r *result.Result) error {
 		if !f.quiet {
 			newProgressLine(cmd.ErrOrStderr()).clear()

@@ -106,6 +106,7 @@ func TestNoLoss(t *testing.T) {
 	runRows(t, []row{
 		{name: "all came – holds", text: healthyCut, want: "holds"},
 		{name: "two below the last – violated", text: lostInMiddle, want: "violated", count: 2},
+		{name: "a cut call answered with an error, numbered – violated", text: start + "m 1-2\n" + cutAndResume + "m 3\nerror\nend clean\nsettled completed", want: "violated", count: 2, setup: numbered},
 		{name: "two below the last, numbered – violated", text: lostInMiddle, want: "violated", count: 2, setup: numbered},
 		{name: "tail missing though answered – violated", text: start + "m 1-2\n" + cutAndResume + done, want: "violated", count: 3},
 		{name: "tail missing though answered, numbered by total – violated", text: start + "m 1-2 total=5\n" + cutAndResume + done,
@@ -118,8 +119,6 @@ func TestNoLoss(t *testing.T) {
 			want: "violated", count: 1},
 		{name: "cursor refused – violated", text: start + "m 1-2\ncut rst mid-event\nend reset\nresume\nhead 404\nend status\nsettled refused\nledger 5",
 			want: "violated", count: 3},
-		{name: "answered with an error, numbered – holds for what came", text: start + "m 1-2\n" + cutAndResume + "error\nend clean\nsettled completed",
-			want: "holds", setup: numbered},
 		{name: "append result unknown – holds", text: start + "m 1-2\n" + cutAndResume + "m 4-5\nresponse\nend clean\nsettled completed\nledger 5 unknown=3", want: "holds"},
 		{name: "unstored with a store fault – holds", text: start + "m 1-2\n" + cutAndResume + "m 4-5\nresponse\nend clean\nsettled completed\nledger 5 unstored=3",
 			want: "holds", setup: func(s *judge.Setup) { s.StoreFaults = true }},
@@ -218,6 +217,8 @@ func TestFrames(t *testing.T) {
 	runRows(t, []row{
 		{name: "legal – holds", text: healthyCut, want: "holds"},
 		{name: "broken JSON – violated", text: start + "m 1-2\n" + cutAndResume + "m 3-4\nother illegal=2\nm 5\n" + done, want: "violated", count: 1},
+		{name: "an id outside visible ASCII – holds", text: start + "m 1-2\n" + cutAndResume + "m 3-4\nm 5 illegal=8\n" + done, want: "holds"},
+		{name: "an id outside visible ASCII, strict – violated", text: start + "m 1-2\n" + cutAndResume + "m 3-4\nm 5 illegal=8\n" + done, want: "violated", count: 1, setup: strict},
 		{name: "broken framing – violated", text: start + "m 1-2\nend frame\nresume\nhead 200 sse\nm 3-5\n" + done, want: "violated", count: 1},
 		{name: "broken framing, reported by an event – violated", text: start + "m 1-2\nother illegal=32\nend frame\nresume\nhead 200 sse\nm 3-5\n" + done, want: "violated", count: 1},
 		{name: "broken by our own cut – holds", text: start + "m 1-2\ncut rst mid-event\nend frame\nresume\nhead 200 sse\nm 3-5\n" + done, want: "holds"},

@@ -14,6 +14,9 @@ func (j *Judge) sentences(v *Verdict) {
 		if v.Messages.LostAllowed > 0 && v.Retention > 0 {
 			v.Also = append(v.Also, j.retained(v))
 		}
+		if len(j.setup.Ignore) > 0 {
+			v.Also = append(v.Also, "Not judged, as the profile says: "+strings.Join(j.setup.Ignore, ", ")+".")
+		}
 	case Violated:
 		v.Sentence = j.violatedSentence(v)
 		v.Also = j.alsoViolated(v)
@@ -24,7 +27,7 @@ func (j *Judge) sentences(v *Verdict) {
 
 // promise says what held, and what the contract had to allow for it.
 func (j *Judge) promise(v *Verdict) string {
-	m, text := &v.Messages, "none lost, none repeated, all in order"
+	m := &v.Messages
 	lost, responses := m.LostAllowed, v.Responses.MissingAllowed
 	var allowed []string
 	if lost > 0 {
@@ -37,16 +40,35 @@ func (j *Judge) promise(v *Verdict) string {
 	if responses > 0 {
 		allowed = append(allowed, plural(responses, "response of a cut call never came", "responses of cut calls never came"))
 	}
-	switch {
-	case lost > 0 || responses > 0:
-		text = "none lost otherwise, none repeated, all in order"
-	case m.DuplicatedAllowed > 0:
-		text = "none lost, all in order"
+	if m.DuplicatedAllowed > 0 {
 		allowed = append(allowed, thousands(m.DuplicatedAllowed)+" came again after a resume")
-	default:
+	}
+	text := j.held(lost > 0 || responses > 0, m.DuplicatedAllowed > 0)
+	if len(allowed) == 0 {
 		return text
 	}
 	return fmt.Sprintf("%s; %s, as the contract %q allows", text, strings.Join(allowed, " and "), j.setup.Contract)
+}
+
+// held names what was judged and held: a promise that the run ignored is not claimed.
+func (j *Judge) held(otherwise, repeats bool) string {
+	var parts []string
+	if j.roles[noLoss] != NotApplicable {
+		parts = append(parts, "none lost")
+		if otherwise {
+			parts[0] += " otherwise"
+		}
+	}
+	if j.roles[noDuplicate] != NotApplicable && !repeats {
+		parts = append(parts, "none repeated")
+	}
+	if j.roles[inOrder] != NotApplicable {
+		parts = append(parts, "all in order")
+	}
+	if len(parts) == 0 {
+		return "what was judged holds"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // retained says how old the refused cursors were.
@@ -91,8 +113,11 @@ func (j *Judge) violatedSentence(v *Verdict) string {
 	if v.Streams.Damaged == 0 {
 		return text + ", in control calls alone."
 	}
-	return fmt.Sprintf("%s: %s of %s damaged.", text, thousands(v.Streams.Damaged),
-		plural(v.Streams.Judged, "judged stream is", "judged streams are"))
+	of := plural(v.Streams.Judged, "judged stream is", "judged streams are")
+	if v.Streams.Damaged > v.Streams.Judged { // some broke a promise without an outcome that says so
+		of = plural(v.Streams.Opened, "stream is", "streams are")
+	}
+	return fmt.Sprintf("%s: %s of %s damaged.", text, thousands(v.Streams.Damaged), of)
 }
 
 // alsoViolated says where the fault lies, as far as the control calls tell.

@@ -46,7 +46,7 @@ func (s *Stream) settleByNumber() {
 	m.Lost = below - m.Delivered - m.LostAllowed
 	tail := max(0, n-below)
 	switch {
-	case s.errors > 0: // an error says nothing about how many messages were due
+	case s.vagueError():
 		m.Undecided = tail
 	case tail > 0 && s.lossAllowed(below+1):
 		m.LostAllowed += tail
@@ -70,6 +70,11 @@ func (s *Stream) expected() int64 {
 	}
 	return s.total
 }
+
+// vagueError tells that the call was answered with an error which says nothing about
+// how many messages were due. In a call that met a cut it says enough: a target that
+// gives up what it could not deliver has lost it.
+func (s *Stream) vagueError() bool { return s.errors > 0 && s.faults.cuts == 0 }
 
 // tailDue tells that everything that was accepted had to come, up to the last message.
 // The missing end of an unanswered call is no loss: its response is missing too.
@@ -106,7 +111,7 @@ func (s *Stream) lostRanges() []Range {
 		return s.ledger.lostAt
 	}
 	n := s.acct.highest
-	if e := s.expected(); e > 0 && (n > e || s.tailDue() && s.errors == 0) {
+	if e := s.expected(); e > 0 && (n > e || s.tailDue() && !s.vagueError()) {
 		n = e
 	}
 	return s.acct.missing(n, s.lossAllowed)

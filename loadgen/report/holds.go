@@ -28,7 +28,7 @@ func holds(p *page, r *result.Result) {
 	resumes, wanted := reached(r, "resumes")
 	p.compare("resumes", resumes.Want, wanted, r.Resumes.Succeeded, replayed(r))
 	storms(p, r)
-	if r.LossBound95 > 0 {
+	if r.LossBound95 > 0 && r.CutsAtRisk > 0 {
 		p.row(detailColumn, "bound")
 		p.text(detailColumn, fmt.Sprintf("at most %s loss per cut at 95 %% (0 of %s resumed cuts)", percent(r.LossBound95), count(r.CutsAtRisk)))
 	}
@@ -107,7 +107,10 @@ func fewest(r *result.Result) string {
 }
 
 func replayed(r *result.Result) string {
-	parts := []string{some(r.Resumes.ReplayedMessages, "messages") + " replayed"}
+	var parts []string
+	if r.Resumes.ReplayedMessages > 0 || r.Run.Target.Store != "" { // only our own server says what it replays
+		parts = append(parts, some(r.Resumes.ReplayedMessages, "messages")+" replayed")
+	}
 	for _, x := range []struct {
 		n    int64
 		what string

@@ -49,7 +49,7 @@ type Result struct {
 	Resumes   Resumes   `json:"resumes"`
 
 	// CutsAtRisk counts cuts followed by a settled resume; LossBound95 is 3 divided
-	// by that number when nothing was lost, else 0.
+	// by that number when nothing was lost, at most 1; 0 when something was.
 	CutsAtRisk         int64        `json:"cuts_at_risk"`
 	LossBound95        float64      `json:"loss_bound_95"`
 	LossBound95ByPlace []PlaceBound `json:"loss_bound_95_by_place"`

@@ -116,6 +116,9 @@ func fill(r *result.Result, v judge.Verdict) {
 	}
 	r.Seen, r.Next = sentences(v.Seen), sentences(v.Next)
 	r.CutsAtRisk, r.LossBound95, r.LossBound95ByPlace = v.CutsAtRisk, v.LossBound95, nil
+	if v.CutsAtRisk == 0 {
+		r.LossBound95 = 1 // nothing was at risk, so nothing is excluded
+	}
 	for _, b := range v.Bounds {
 		r.LossBound95ByPlace = append(r.LossBound95ByPlace, result.PlaceBound{Place: b.Place, CutsAtRisk: b.AtRisk, Bound: b.Bound})
 	}
