@@ -236,7 +236,7 @@ func (f Planned) leads() bool { return leads(f.Kind, f.Place) }
 
 // spread orders the cuts among the messages and keeps them apart as far as there are
 // messages. When resumes hang on the first of them, it comes early: each of those
-// costs a reconnection during which the target goes on sending.
+// costs a resume, during which the target goes on sending.
 func (p *Plan) spread(n uint32, body []Planned, leads bool, resumes int) {
 	if len(body) == 0 {
 		return

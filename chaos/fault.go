@@ -87,7 +87,7 @@ func (f Fault) wrongParameters() []string {
 		wrong = append(wrong, fmt.Sprintf("%s takes no for of %v", f.Kind, f.For))
 	}
 	if takes.by != (f.By > 0) || f.By < 0 {
-		wrong = append(wrong, fmt.Sprintf("%s with by %v", f.Kind, f.By))
+		wrong = append(wrong, fmt.Sprintf("%s with by %v: a delay, and nothing else, has one above 0", f.Kind, f.By))
 	}
 	if takes.rate && !(f.Rate >= 1 && f.Rate <= maxRate) || !takes.rate && f.Rate != 0 {
 		wrong = append(wrong, fmt.Sprintf("%s with rate %v: a throttle, and nothing else, has one of at least 1 byte per second", f.Kind, f.Rate))
