@@ -135,9 +135,9 @@ type Snapshot struct {
 	FromClient, FromServer, ToClient int64
 	// Refused counts requests that the proxy answered itself.
 	Refused int64
-	// Cuts is the injections by cell, in the order of the catalogues; Approximate is how
+	// Cells is the injections by cell, in the order of the catalogues; Approximate is how
 	// many of them were.
-	Cuts        []Cell
+	Cells       []Cell
 	Approximate int64
 }
 
@@ -150,7 +150,7 @@ type Cell struct {
 
 // Injected sums the cells.
 func (s Snapshot) Injected() (n int64) {
-	for _, c := range s.Cuts {
+	for _, c := range s.Cells {
 		n += c.Count
 	}
 	return n
@@ -163,8 +163,8 @@ type counters struct {
 	fromClient, fromServer, toClient atomic.Int64
 	refused, approximate             atomic.Int64
 
-	mu   sync.Mutex
-	cuts map[Cell]int64 // Count is 0 in the keys
+	mu    sync.Mutex
+	cells map[Cell]int64 // Count is 0 in the keys
 }
 
 func (c *counters) struck(in *Injection) {
@@ -173,10 +173,10 @@ func (c *counters) struck(in *Injection) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cuts == nil {
-		c.cuts = map[Cell]int64{}
+	if c.cells == nil {
+		c.cells = map[Cell]int64{}
 	}
-	c.cuts[Cell{Kind: in.Kind, Place: in.Place}]++
+	c.cells[Cell{Kind: in.Kind, Place: in.Place}]++
 }
 
 func (c *counters) snapshot() Snapshot {
@@ -187,11 +187,11 @@ func (c *counters) snapshot() Snapshot {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for cell, n := range c.cuts {
+	for cell, n := range c.cells {
 		cell.Count = n
-		s.Cuts = append(s.Cuts, cell)
+		s.Cells = append(s.Cells, cell)
 	}
-	slices.SortFunc(s.Cuts, func(a, b Cell) int {
+	slices.SortFunc(s.Cells, func(a, b Cell) int {
 		if a.Kind != b.Kind {
 			return int(a.Kind) - int(b.Kind)
 		}

@@ -138,7 +138,7 @@ func struck(t *testing.T, f chaos.Fault) map[string]int {
 			t.Errorf("%v: %d links are open, the nemesis has %d", f, open, nemesis.Counts().Links)
 		}
 		var counted int64
-		for _, c := range b.Snapshot().Cuts {
+		for _, c := range b.Snapshot().Cells {
 			counted += c.Count
 			if int64(fired[fmt.Sprintf("%s@%s", c.Kind, c.Place)]) != c.Count {
 				t.Errorf("%v: counted %+v, told %v", f, c, fired)

@@ -22,10 +22,10 @@
 // # Which faults a link gets
 //
 // Whoever knows more than the bytes say calls [Proxy.Expect] before each exchange. For
-// all other clients links are numbered in the order in which they begin to carry an
-// event stream of a POST, and link n meets what the plan has for stream n. A GET with a
-// Last-Event-ID that the proxy has seen pass continues that stream, with the faults that
-// are left of it and the messages counted on, so that the places of resumed links can be
-// met too; with any other it is a stream of its own that counts from 0. Requests that
-// open a session are left alone, and so are GETs without a cursor.
+// all other clients calls are numbered in the order in which their event streams begin:
+// call n meets what the plan has for stream n, and later calls on its link the faults that
+// are left of that. A GET with a Last-Event-ID that the proxy has seen pass continues its
+// stream, with the messages counted on, so that the places of resumed links can be met
+// too; with any other it is a call of its own that counts from 0. Standalone GET streams
+// and handshakes are numbered apart, and meet what the plan has for them (Config.Plan).
 package proxy

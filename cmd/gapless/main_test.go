@@ -216,7 +216,7 @@ func TestProfilesCommand(t *testing.T) {
 		t.Errorf("the schema is not JSON:\n%s", stdout)
 	}
 	code, stdout, _ := gapless(t, "profiles", "show", "--resolved", "smoke")
-	if code != 0 || !strings.Contains(stdout, "backoff_max: 5s") {
+	if code != 0 || !strings.Contains(stdout, "attempts: 20") {
 		t.Errorf("resolved profile, exit code %d:\n%s", code, stdout)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/gapless-dev/gapless/chaos/proxy"
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
 	"github.com/gapless-dev/gapless/internal/guard"
-	"github.com/gapless-dev/gapless/loadgen/report"
 	"github.com/gapless-dev/gapless/profiles"
 )
 
@@ -215,18 +214,15 @@ func tellProgress(ctx context.Context, w io.Writer, p *proxy.Proxy) {
 		case <-tick.C:
 		}
 		text := proxyProgress(p.Snapshot())
-		switch {
-		case line.terminal:
-			fmt.Fprintf(w, "\r\x1b[K%s", report.Fit(text, progressWidth))
-		case text != last:
-			fmt.Fprintln(w, text)
+		if line.terminal || text != last {
+			line.show(text)
 		}
 		last = text
 	}
 }
 
 func proxyProgress(s proxy.Snapshot) string {
-	return fmt.Sprintf("%5d links open  %7d exchanges  %9d events  %5d cuts  %5d resumes  %d refused",
+	return fmt.Sprintf("%5d links open  %7d exchanges  %9d events  %5d injections  %5d resumes  %d refused",
 		s.Open, s.Exchanges, s.Events, s.Injected(), s.Resumes, s.Refused)
 }
 
@@ -242,7 +238,7 @@ func printProxy(w io.Writer, s proxy.Snapshot, f *proxyFlags) error {
 	if len(f.faults) > 0 {
 		fmt.Fprintf(&b, "%d injections, %d of them approximate\n", s.Injected(), s.Approximate)
 	}
-	for _, c := range s.Cuts {
+	for _, c := range s.Cells {
 		fmt.Fprintf(&b, "  %6d  %s@%s\n", c.Count, c.Kind, c.Place)
 	}
 	line := "gapless proxy --upstream " + quote(f.upstream)

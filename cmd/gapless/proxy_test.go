@@ -91,8 +91,8 @@ func TestProxyUsage(t *testing.T) {
 }
 
 func TestProxyProgress(t *testing.T) {
-	got := proxyProgress(proxy.Snapshot{Open: 3, Exchanges: 120, Events: 4000, Resumes: 2, Cuts: []proxy.Cell{{Count: 2}, {Count: 1}}})
-	if want := "    3 links open      120 exchanges       4000 events      3 cuts      2 resumes  0 refused"; got != want {
+	got := proxyProgress(proxy.Snapshot{Open: 3, Exchanges: 120, Events: 4000, Resumes: 2, Cells: []proxy.Cell{{Count: 2}, {Count: 1}}})
+	if want := "    3 links open      120 exchanges       4000 events      3 injections      2 resumes  0 refused"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -97,9 +97,14 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 		return err
 	}
 	c.Offer, c.Only = offer, f.stream
-	go func() { // ends with the process, as the interrupts do
-		<-f.halt
-		fmt.Fprintln(cmd.ErrOrStderr(), "gapless: interrupted; what is open drains and is judged, a second interrupt stops it")
+	over := make(chan struct{})
+	defer close(over)
+	go func() { // ends with the run
+		select {
+		case <-f.halt:
+			fmt.Fprintln(cmd.ErrOrStderr(), "gapless: interrupted; what is open drains and is judged, a second interrupt stops it")
+		case <-over:
+		}
 	}()
 	c.Report = func(r *result.Result) error {
 		if !f.quiet {
@@ -188,7 +193,8 @@ func labConfig(cmd *cobra.Command, p profiles.Profile, f *runFlags) (lab.Config,
 		Save: f.save, FailFast: f.failFast, Linger: f.linger,
 	}
 	if line := newProgressLine(cmd.ErrOrStderr()); !f.quiet {
-		c.Progress, c.Interval = line.show, line.interval()
+		c.Progress = func(p report.Progress) { line.show(p.String()) }
+		c.Interval = line.interval()
 	}
 	c.Start = lab.Remote(p.Target.URL)
 	if p.Reference() {
@@ -232,7 +238,7 @@ func guardTarget(cmd *cobra.Command, p *profiles.Profile, yes bool) error {
 		p.Load.Streams = min(p.Load.Streams, 20)
 	}
 	// Ten starts per second at most.
-	p.Load.Ramp = max(p.Load.Ramp, profiles.Duration(int64(p.Load.Streams))*profiles.Duration(1e8))
+	p.Load.Ramp = max(p.Load.Ramp, profiles.Duration(p.Load.Streams)*profiles.Duration(100*time.Millisecond))
 	return nil
 }
 
@@ -275,11 +281,7 @@ func (o output) write(cmd *cobra.Command, r *result.Result, f *runFlags) error {
 		return r.Encode(stdout)
 	}
 	if o.json {
-		file, err := os.OpenFile(o.file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(r.Encode(file), file.Close()); err != nil {
+		if err := lab.WriteResult(o.file, r); err != nil {
 			return err
 		}
 	}

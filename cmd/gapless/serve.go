@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -72,7 +73,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	var admin net.Listener
 	if f.http != "" {
 		if admin, err = lab.Listen(f.http); err != nil {
-			return usageError{fmt.Errorf("--http: %w", err)}
+			return errors.Join(usageError{fmt.Errorf("--http: %w", err)}, ln.Close())
 		}
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())

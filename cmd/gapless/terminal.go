@@ -45,12 +45,12 @@ func (l progressLine) interval() time.Duration {
 	return logInterval
 }
 
-func (l progressLine) show(p report.Progress) {
+func (l progressLine) show(text string) {
 	if l.terminal {
-		fmt.Fprintf(l.w, "\r\x1b[K%s", report.Fit(p.String(), progressWidth))
+		fmt.Fprintf(l.w, "\r\x1b[K%s", report.Fit(text, progressWidth))
 		return
 	}
-	fmt.Fprintln(l.w, p)
+	fmt.Fprintln(l.w, text)
 }
 
 // clear takes the redrawn line away.

@@ -86,12 +86,12 @@ func (a *archive) finish(tail judge.Tail, r *result.Result) error {
 	if err := a.writer.Close(text, 0); err != nil {
 		return fmt.Errorf("save: %w", err)
 	}
-	return writeResult(filepath.Join(a.dir, resultFile), r)
+	return WriteResult(filepath.Join(a.dir, resultFile), r)
 }
 
-// writeResult writes the result for its owner alone: evidence is about somebody's
+// WriteResult writes the result for its owner alone: evidence is about somebody's
 // server.
-func writeResult(path string, r *result.Result) error {
+func WriteResult(path string, r *result.Result) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -185,12 +185,18 @@ func rejudge(in *history.Reader, j *judge.Judge) error {
 		if err != nil {
 			return err
 		}
-		s := j.Open(b.Session, b.Stream, b.Kind)
-		for r := range b.Records() {
-			s.Observe(r)
-		}
-		s.Close()
+		feed(j, b)
 	}
+}
+
+// feed gives the judge a stream of the history, from its first record to its last.
+func feed(j *judge.Judge, b history.Block) *judge.Stream {
+	s := j.Open(b.Session, b.Stream, b.Kind)
+	for r := range b.Records() {
+		s.Observe(r)
+	}
+	s.Close()
+	return s
 }
 
 func repeatStream(dir string, stream uint32) string {
@@ -228,12 +234,7 @@ func Story(dir string, stream uint32) (*result.Timeline, error) {
 		if b.Stream != stream {
 			continue
 		}
-		s := judge.New(setup).Open(b.Session, b.Stream, b.Kind)
-		for r := range b.Records() {
-			s.Observe(r)
-		}
-		s.Close()
-		g := s.Story()
+		g := feed(judge.New(setup), b).Story()
 		t := timeline(&g, callOf(in.Header()), repeatStream(dir, stream))
 		return &t, nil
 	}

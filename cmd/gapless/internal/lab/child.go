@@ -47,16 +47,17 @@ func Remote(url string) func(context.Context) (*Endpoint, error) {
 	}
 }
 
-// Child starts the reference server as [StartChild] does, when the run begins.
+// Child starts the program exe as the reference server (see startChild) when the run
+// begins.
 func Child(exe string, args ...string) func(context.Context) (*Endpoint, error) {
-	return func(ctx context.Context) (*Endpoint, error) { return StartChild(ctx, exe, args...) }
+	return func(ctx context.Context) (*Endpoint, error) { return startChild(ctx, exe, args...) }
 }
 
-// StartChild runs the program exe with args as the reference server in a process
+// startChild runs the program exe with args as the reference server in a process
 // of its own. The program prints the endpoint's URL as its first line on stdout
 // and "admin URL" as the second, and ends when its stdin does: a server does not
 // outlive its run, however the run ends.
-func StartChild(ctx context.Context, exe string, args ...string) (*Endpoint, error) {
+func startChild(ctx context.Context, exe string, args ...string) (*Endpoint, error) {
 	cmd := exec.Command(exe, args...)
 	// A group of its own: an interrupt at the terminal is for the run, which needs the
 	// server until everything is drained.

@@ -49,7 +49,7 @@ func TestChild(t *testing.T) {
 		{name: "fails", stop: "at the end"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			e, err := StartChild(context.Background(), exe, "child", tc.name)
+			e, err := startChild(context.Background(), exe, "child", tc.name)
 			if !says(err, tc.start) {
 				t.Fatalf("start: %v, want %q", err, tc.start)
 			}

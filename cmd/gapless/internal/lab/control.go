@@ -48,8 +48,8 @@ func (c *controlCall) Observe(r *history.Record) {
 	}
 }
 
-// control makes the control calls. A profile that wants none still opens the first
-// session, so that a target that is not there is told from one that fails.
+// control makes the control calls. Where the profile wants none, nothing is learnt of the
+// target: the run goes by what the profile lets one expect of it.
 func (x *experiment) control(ctx context.Context) (*control, error) {
 	c := &control{marks: loadgen.NewMarks(x.c.Name, x.c.Secret), room: min(Assume(x.c.Profile).Messages+16, maxControlRecords)}
 	n := x.c.Profile.Load.Control

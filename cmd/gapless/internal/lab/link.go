@@ -83,8 +83,8 @@ func injection(i *chaos.Injection) history.Injection {
 	}
 }
 
-// armed is the run's clock of faults: it arms the dialer before the load and heals
-// what lasts when the load is halted or over.
+// arm puts the faults into the dialer, before the load. What it returns is their clock,
+// which heals what lasts when the load is halted or over.
 func (x *experiment) arm(plan *chaos.Plan) *chaos.Nemesis {
 	began := time.Now()
 	n := chaos.NewNemesis(plan, func() time.Duration { return time.Since(began) })

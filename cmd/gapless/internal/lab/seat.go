@@ -33,7 +33,7 @@ type relaySeat struct {
 	links map[string]*proxied // by the client's HOST:PORT
 }
 
-// sit starts the proxy. Without a listener of its own it takes a free loopback port.
+// sit starts the proxy on a free loopback port.
 func (x *experiment) sit(plan *chaos.Plan, n *chaos.Nemesis) (*relaySeat, error) {
 	s := &relaySeat{plan: plan, links: map[string]*proxied{}}
 	p, err := proxy.New(proxy.Config{
@@ -68,9 +68,7 @@ func (s *relaySeat) inject(i *proxy.Injection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.links[i.Client]; l != nil {
-		one := injection(&i.Injection)
-		one.Approximate = one.Approximate || i.Approximate
-		l.pending = append(l.pending, one)
+		l.pending = append(l.pending, injection(&i.Injection))
 	}
 }
 

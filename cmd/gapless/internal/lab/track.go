@@ -69,7 +69,9 @@ func (t *track) Observe(r *history.Record) {
 	}
 	switch r.Kind {
 	case history.KindInjection:
-		t.court.cuts.Add(1)
+		if r.Injection.Ends { // what only slows a link down is no cut
+			t.court.cuts.Add(1)
+		}
 	case history.KindSettled:
 		select {
 		case t.court.settled <- t:
