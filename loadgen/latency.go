@@ -68,15 +68,6 @@ func (l *Latencies) Quantile(p Phase, q float64) time.Duration {
 	return time.Duration(l.of[p].ValueAtQuantile(q)) * time.Microsecond
 }
 
-// Phases returns all phases in the order of result.json.
-func Phases() []Phase {
-	all := make([]Phase, phases)
-	for p := range all {
-		all[p] = Phase(p)
-	}
-	return all
-}
-
 // meter takes what streams measured. A stream keeps a batch of its own, so that the
 // lock is taken once for many events.
 type meter struct {
