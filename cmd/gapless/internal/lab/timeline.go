@@ -132,7 +132,7 @@ func head(s *judge.Step) string {
 		text += " application/json"
 	}
 	if s.Missed >= 0 && s.Attempt > 0 {
-		text += fmt.Sprintf("; %d events to replay", s.Missed)
+		text += fmt.Sprintf("; %d to replay", s.Missed)
 	}
 	if s.Retry > 0 {
 		text += fmt.Sprintf("; retry %s", brief(s.Retry))
