@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gapless-dev/gapless/internal/guard"
 	"github.com/gapless-dev/gapless/loadgen/result"
@@ -116,6 +117,33 @@ func TestASavedRunFromTheCommandLine(t *testing.T) {
 	}
 	if code, stdout, _ := gapless(t, "judge", dir); code != exitInconclusive || !strings.Contains(stdout, "history.000001, byte") {
 		t.Errorf("judge of a history cut short: exit code %d\n%s", code, stdout)
+	}
+}
+
+// TestRemoteTargetsAreLoadedGently: what a profile made for loopback asks for is not
+// done to a server elsewhere, unless a flag asks for it.
+func TestRemoteTargetsAreLoadedGently(t *testing.T) {
+	load := func(args ...string) profiles.LoadModel {
+		cmd := newRunCommand(nil)
+		if err := cmd.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		p, err := profiles.Load("smoke")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Target.URL, p.Load.Rate = "http://192.0.2.1/mcp", 500
+		p.Load.Stages = []profiles.Stage{{Rate: 900}}
+		if err := guardTarget(cmd, &p, true); err != nil {
+			t.Fatal(err)
+		}
+		return p.Load
+	}
+	if l := load(); l.Streams != 20 || l.Rate != 10 || l.Stages[0].Rate != 10 || l.Ramp < profiles.Duration(2*time.Second) {
+		t.Errorf("unasked: %+v", l)
+	}
+	if l := load("--streams", "200", "--rate", "500/s", "--stage", "1s:900/s"); l.Streams != 200 || l.Rate != 500 || l.Stages[0].Rate != 900 {
+		t.Errorf("asked for: %+v", l)
 	}
 }
 

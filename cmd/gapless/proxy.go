@@ -96,7 +96,7 @@ func runProxy(cmd *cobra.Command, f *proxyFlags) error {
 	}
 	ln, err := lab.Listen(f.addr)
 	if err != nil {
-		return err
+		return usageError{fmt.Errorf("--addr: %w", err)}
 	}
 	if _, err := fmt.Fprintln(cmd.OutOrStdout(), clientURL(ln.Addr(), upstream)); err != nil {
 		return errors.Join(err, ln.Close())

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -234,12 +235,30 @@ func guardTarget(cmd *cobra.Command, p *profiles.Profile, yes bool) error {
 	if !yes {
 		return fmt.Errorf("%s is not on this machine: --yes says that you may load it", u.Hostname())
 	}
-	if !cmd.Flags().Changed("streams") {
-		p.Load.Streams = min(p.Load.Streams, 20)
+	if cmd.Flags().Changed("from") {
+		return nil // a saved run is repeated as it was
 	}
-	// Ten starts per second at most.
-	p.Load.Ramp = max(p.Load.Ramp, profiles.Duration(p.Load.Streams)*profiles.Duration(100*time.Millisecond))
+	gentle(cmd, &p.Load)
 	return nil
+}
+
+// gentle bounds the load on a target that is not on this machine to what DESIGN §4
+// allows, unless a flag said otherwise: 20 streams at once, 10 starts per second.
+func gentle(cmd *cobra.Command, l *profiles.LoadModel) {
+	const streams, perSecond = 20, 10
+	if !cmd.Flags().Changed("streams") {
+		l.Streams = min(l.Streams, streams)
+	}
+	l.Ramp = max(l.Ramp, profiles.Duration(l.Streams)*profiles.Duration(time.Second/perSecond))
+	if !cmd.Flags().Changed("rate") {
+		l.Rate = min(l.Rate, perSecond)
+	}
+	if !cmd.Flags().Changed("stage") {
+		l.Stages = slices.Clone(l.Stages)
+		for i := range l.Stages {
+			l.Stages[i].Rate = min(l.Stages[i].Rate, perSecond)
+		}
+	}
 }
 
 // output says where the result goes.
