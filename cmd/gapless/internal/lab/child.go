@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -59,9 +58,7 @@ func Child(exe string, args ...string) func(context.Context) (*Endpoint, error) 
 // outlive its run, however the run ends.
 func startChild(ctx context.Context, exe string, args ...string) (*Endpoint, error) {
 	cmd := exec.Command(exe, args...)
-	// A group of its own: an interrupt at the terminal is for the run, which needs the
-	// server until everything is drained.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	ownGroup(cmd)
 	stderr := &tail{limit: 8 << 10}
 	cmd.Stderr = stderr
 	stdin, err := cmd.StdinPipe()

@@ -65,6 +65,12 @@ func (e *UnreachableError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// usage is what a process has cost so far.
+type usage struct {
+	cpu time.Duration
+	rss int64 // the most so far, in bytes
+}
+
 // experiment is one run.
 type experiment struct {
 	c        Config

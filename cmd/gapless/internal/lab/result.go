@@ -17,6 +17,9 @@ import (
 // result fills in the account of the run. Only the judge decides anything here.
 func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *result.Result {
 	p, used := x.c.Profile, measure()
+	if t.target.Revision == "" { // no control calls
+		t.target = load.Target
+	}
 	r := &result.Result{
 		Gapless: result.Format,
 		Run: result.Run{
