@@ -13,6 +13,7 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	}
 	sp := &j.special
 	j.whyNoResumption(v, add)
+	add(t.Stopped != "", "the run was stopped before its plan was carried out: %s", t.Stopped)
 	if j.setup.Faults == 0 {
 		add(true, "the run plans no faults, so resuming was not judged: no cut, no resume")
 	}
@@ -37,7 +38,6 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	add(sp.countless > 0, "nothing tells how many messages %s due", plural(sp.countless, "call had", "calls had"))
 	add(t.LedgerDropped > 0, "the ledger had no room for %s", plural(t.LedgerDropped, "call", "calls"))
 	add(v.Responses.Errors > 0, "%s answered with an error", plural(v.Responses.Errors, "call was", "calls were"))
-	add(t.Stopped != "", "the run was stopped before its plan was carried out: %s", t.Stopped)
 	j.whyGenerator(v, t, add)
 	add(v.Coverage.Untracked > 0, "%s too far past a hole to be tracked", plural(v.Coverage.Untracked, "message was", "messages were"))
 	add(v.Messages.Undecided > 0 && v.Responses.Missing == 0 && v.Streams.Undecided == 0 && sp.blind == 0,
