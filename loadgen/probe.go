@@ -26,7 +26,7 @@ func (s *stream) probe(ctx context.Context) {
 	s.ask(ctx, history.ProbeUnknownCursor, unknown, ok)
 	s.ask(ctx, history.ProbeMalformedCursor, []byte(malformedCursor), p.cursor != nil)
 	var other []byte
-	if p.cursor != nil {
+	if p.cursor != nil && s.sess.hasID { // without session ids nothing tells whose a cursor is
 		other = s.r.foreign.swap(s.a.Session, p.cursor)
 	}
 	s.ask(ctx, history.ProbeForeignCursor, other, other != nil)

@@ -179,7 +179,7 @@ func probeCases() []probeCase {
 		}},
 		{"no end of sessions – not asked", func(h *shelf) { h.keeps = true }, map[int]string{6: "7:0 want 0/0 +0 -0 r=false end=0"}},
 		{"no sessions – not asked", func(h *shelf) { h.stateless = true; h.lenient = true; h.shared = true }, map[int]string{
-			4: "5:200 want 0/0 +3 -0 r=false end=1", 5: "6:0 want 0/0 +0 -0 r=false end=0", 6: "7:0 want 0/0 +0 -0 r=false end=0", 7: "8:200 want 0/0 +0 -0 r=false end=1",
+			4: "5:0 want 0/0 +0 -0 r=false end=0", 5: "6:0 want 0/0 +0 -0 r=false end=0", 6: "7:0 want 0/0 +0 -0 r=false end=0", 7: "8:200 want 0/0 +0 -0 r=false end=1",
 		}},
 	}
 }

@@ -55,7 +55,7 @@ func (p *sample) note(s *stream, e *history.Event) {
 	switch {
 	case p.cursor == nil:
 		if e.HasID && !s.several && len(s.rd.Cursor()) > 0 && s.seen+1 >= s.r.c.Expected/2 {
-			p.cursor = bytes.Clone(s.rd.Cursor())
+			p.cursor, p.last = bytes.Clone(s.rd.Cursor()), e.Seq
 		}
 	case e.Owner != history.OwnerSelf && e.Owner != history.OwnerUnmarked:
 	case len(p.behind) == sampledMax:
@@ -63,6 +63,7 @@ func (p *sample) note(s *stream, e *history.Event) {
 	case e.Seq > p.last:
 		p.last = e.Seq
 		p.behind = append(p.behind, e.Hash)
+	case e.Seq > 0: // it came before
 	case !slices.Contains(p.behind, e.Hash): // what the target repeated is for the judge
 		p.behind = append(p.behind, e.Hash)
 	}

@@ -66,7 +66,7 @@ func (x Fault) check(path string, f *findings) {
 		f.add(path, "kind delay without by; say by how much, such as by: 50ms")
 	case x.Kind == "throttle" && x.Rate == 0:
 		f.add(path, "kind throttle without rate; say to how much, such as rate: 4KiB/s")
-	case x.Kind == "status" && (x.Code < 400 || x.Code > 599):
+	case x.Kind == "status" && x.Code != 502 && x.Code != 503 && x.Code != 429:
 		f.add(path+".code", "code %d is no refusal; known: 502, 503 or 429", x.Code)
 	}
 }

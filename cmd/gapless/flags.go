@@ -181,6 +181,16 @@ func applyOverrides(cmd *cobra.Command, p *profiles.Profile) error {
 	given("fault", "faults.mix", func() error { return setFaults(cmd, p) })
 	given("header", "target.headers", func() error { return setHeaders(cmd, p) })
 	given("strict", "judge.strict", func() (err error) { p.Judge.Strict, err = cmd.Flags().GetBool("strict"); return err })
+	for _, closed := range []string{"streams", "calls"} {
+		for _, open := range []string{"rate", "stage"} {
+			if cmd.Flags().Changed(closed) && cmd.Flags().Changed(open) {
+				complaints = append(complaints, fmt.Errorf("--%s and --%s: the load is either closed or open", closed, open))
+			}
+		}
+	}
+	if cmd.Flags().Changed("rate") && cmd.Flags().Changed("stage") {
+		complaints = append(complaints, errors.New("--rate and --stage: stages say the rate themselves"))
+	}
 	if len(complaints) > 0 {
 		return errors.Join(complaints...)
 	}

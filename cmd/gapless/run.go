@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -72,6 +73,9 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if f.linger < 0 {
+		return usageError{errors.New("--linger: must not be negative")}
+	}
 	if !cmd.Flags().Changed("seed") && offer == nil {
 		if f.seed, err = drawSeed(); err != nil {
 			return err
@@ -114,6 +118,10 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 		return out.write(cmd, r, f)
 	}
 	r, err := lab.Run(cmd.Context(), c)
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "gapless: interrupted before the load began: nothing was judged")
+		return verdictError(result.Inconclusive)
+	}
 	if err != nil {
 		return err
 	}
@@ -169,6 +177,11 @@ func loadSaved(cmd *cobra.Command, args []string, f *runFlags) (profiles.Profile
 	for _, o := range overrides() {
 		if cmd.Flags().Changed(o.name) && !strings.HasPrefix(o.path, "target.") && !strings.HasPrefix(o.path, "server.") {
 			return profiles.Profile{}, nil, fmt.Errorf("--%s: the plan of a saved run is repeated as it is", o.name)
+		}
+	}
+	for _, name := range []string{"fault", "stage"} {
+		if cmd.Flags().Changed(name) {
+			return profiles.Profile{}, nil, fmt.Errorf("--%s: the plan of a saved run is repeated as it is", name)
 		}
 	}
 	f.seed = saved.Seed

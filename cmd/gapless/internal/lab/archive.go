@@ -146,9 +146,17 @@ func Judge(dir string) (*result.Result, error) {
 	fill(r, v)
 	r.Timelines = timelines(v.Guilty, callOf(in.Header()), func(stream uint32) string { return repeatStream(dir, stream) })
 	if broken != nil {
-		r.Why = append([]string{broken.Error()}, r.Why...)
+		damaged(r, broken)
 	}
 	return r, nil
+}
+
+// damaged says first of all that the history is not whole; what is violated stays so.
+func damaged(r *result.Result, broken error) {
+	if r.Verdict == result.Inconclusive {
+		r.Sentence = "The history is damaged, so this run proves nothing."
+	}
+	r.Why = append([]string{broken.Error()}, r.Why...)
 }
 
 // judgeNothing is the result of a history that cannot be read at all. What is no
@@ -160,7 +168,8 @@ func judgeNothing(dir string, err error) (*result.Result, error) {
 	}
 	r := saved(dir, history.Header{})
 	fill(r, judge.New(judge.Setup{}).Finish(judge.Tail{}))
-	r.Why = append([]string{err.Error()}, r.Why...)
+	r.Why = nil
+	damaged(r, err)
 	return r, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-dev/gapless/chaos"
 	"github.com/gapless-dev/gapless/loadgen"
 	"github.com/gapless-dev/gapless/loadgen/history"
+	"github.com/gapless-dev/gapless/loadgen/judge"
 	"github.com/gapless-dev/gapless/profiles"
 )
 
@@ -163,8 +164,10 @@ func (p Plans) WriteTo(w io.Writer) (int64, error) {
 func (p Plans) named(profile profiles.Profile) []string {
 	planned := p.Faults.Total()
 	skipped := map[string]bool{}
-	for _, s := range p.Faults.Skipped() {
-		skipped[s.Place.String()] = true
+	if profile.Judge.Contract != string(judge.NoPromise) { // which is judged without resumes too
+		for _, s := range p.Faults.Skipped() {
+			skipped[s.Place.String()] = true
+		}
 	}
 	var all []string
 	for _, f := range profile.Faults.Mix {
