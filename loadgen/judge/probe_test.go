@@ -20,10 +20,10 @@ func TestReplayProbes(t *testing.T) {
 	runRows(t, []row{
 		{name: "everything again – holds", text: sampled("probe replay want=3"), want: "holds", setup: probed},
 		{name: "not sampled – not exercised", text: healthyCut, want: "not exercised"},
-		{name: "sampled, no id to ask with – inconclusive", text: sampled("probe replay not"), want: "inconclusive", setup: probed},
+		{name: "sampled, no id to ask with – not exercised", text: sampled("probe replay not"), want: "not exercised", setup: probed},
 		{name: "one message missing – violated", text: sampled("probe replay want=3 got=2"), want: "violated", count: 1, setup: probed},
 		{name: "other messages – violated", text: sampled("probe replay want=3 wrong=1"), want: "violated", count: 1, setup: probed},
-		{name: "slow, and left before its end – inconclusive", text: sampled("probe replay want=3 got=2 noresponse end=deadline took=2s"), want: "inconclusive", setup: probed},
+		{name: "slow, and left before its end – not exercised", text: sampled("probe replay want=3 got=2 noresponse end=deadline took=2s"), want: "not exercised", setup: probed},
 		{name: "repeats, under at-least-once – holds", text: sampled("probe replay want=3 wrong=1"), want: "holds", setup: both(probed, under(judge.AtLeastOnce))},
 		{name: "a message missing, under at-least-once – violated", text: sampled("probe replay want=3 got=2"), want: "violated", count: 1, setup: both(probed, under(judge.AtLeastOnce))},
 		{name: "another stream's – violated", text: sampled("probe replay want=3 foreign=1"), want: "violated", count: 1, setup: probed},
@@ -32,12 +32,12 @@ func TestReplayProbes(t *testing.T) {
 		{name: "refused, under bounded – holds", text: sampled("probe replay status=404 end=status"), want: "holds", setup: both(probed, under(judge.Bounded))},
 		{name: "503 – violated", text: sampled("probe replay status=503 end=status"), want: "violated", count: 1, setup: probed},
 		{name: "reset before any answer – violated", text: sampled("probe replay status=0 end=reset"), want: "violated", count: 1, setup: probed},
-		{name: "405 – inconclusive", text: sampled("probe replay status=405 end=status"), want: "inconclusive", setup: probed},
-		{name: "silent for 2 s – inconclusive", text: sampled("probe replay status=0 end=deadline took=2s"), want: "inconclusive", setup: probed},
+		{name: "405 – not exercised", text: sampled("probe replay status=405 end=status"), want: "not exercised", setup: probed},
+		{name: "silent for 2 s – not exercised", text: sampled("probe replay status=0 end=deadline took=2s"), want: "not exercised", setup: probed},
 		{name: "silent for 12 s – violated", text: sampled("probe replay status=0 end=deadline took=12s"), want: "violated", count: 1, setup: probed},
-		{name: "silent for 12 s, generator saturated – inconclusive", text: sampled("probe replay status=0 end=deadline took=12s"), want: "inconclusive", setup: probed,
+		{name: "silent for 12 s, generator saturated – not exercised", text: sampled("probe replay status=0 end=deadline took=12s"), want: "not exercised", setup: probed,
 			tail: func(t *judge.Tail) { t.Saturated = true }},
-		{name: "struck by a storm – inconclusive", text: sampled("cut storm after-response wide\nprobe replay status=0 end=reset"), want: "inconclusive", setup: probed},
+		{name: "struck by a storm – not exercised", text: sampled("cut storm after-response wide\nprobe replay status=0 end=reset"), want: "not exercised", setup: probed},
 		{name: "no promise – not applicable", text: sampled("probe replay want=3 got=2"), want: "not applicable", setup: both(probed, under(judge.NoPromise))},
 	}, "replay-after-response")
 	runRows(t, []row{
@@ -46,8 +46,8 @@ func TestReplayProbes(t *testing.T) {
 		{name: "the second time less – violated", text: sampled("probe replay want=3\nprobe again want=3 got=1"), want: "violated", count: 1, setup: probed},
 		{name: "the second time refused – violated", text: sampled("probe replay want=3\nprobe again status=400 end=status"), want: "violated", count: 1, setup: probed},
 		{name: "the second time without the response – violated", text: sampled("probe replay want=3\nprobe again want=3 noresponse"), want: "violated", count: 1, setup: probed},
-		{name: "slow the second time – inconclusive", text: sampled("probe replay want=3\nprobe again want=3 got=1 noresponse end=deadline took=2s"), want: "inconclusive", setup: probed},
-		{name: "the first time nothing could be told – inconclusive", text: sampled("probe replay status=409 end=status\nprobe again want=3"), want: "inconclusive", setup: probed},
+		{name: "slow the second time – not exercised", text: sampled("probe replay want=3\nprobe again want=3 got=1 noresponse end=deadline took=2s"), want: "not exercised", setup: probed},
+		{name: "the first time nothing could be told – not exercised", text: sampled("probe replay status=409 end=status\nprobe again want=3"), want: "not exercised", setup: probed},
 		{name: "not sampled – not exercised", text: healthyCut, want: "not exercised"},
 	}, "idempotent-resume")
 	runRows(t, []row{
@@ -62,13 +62,13 @@ func TestCursorProbes(t *testing.T) {
 		{name: "404 – holds", text: sampled("probe unknown-cursor status=404 end=status"), want: "holds", setup: probed},
 		{name: "404, strict – violated", text: sampled("probe unknown-cursor status=404 end=status"), want: "violated", count: 1, setup: both(probed, strict)},
 		{name: "200 and silence – violated", text: sampled("probe unknown-cursor end=deadline took=2s"), want: "violated", count: 1, setup: probed},
-		{name: "200 and silence, generator saturated – inconclusive", text: sampled("probe unknown-cursor end=deadline took=2s"), want: "inconclusive", setup: probed,
+		{name: "200 and silence, generator saturated – not exercised", text: sampled("probe unknown-cursor end=deadline took=2s"), want: "not exercised", setup: probed,
 			tail: func(t *judge.Tail) { t.Saturated = true }},
 		{name: "500 – violated", text: sampled("probe malformed-cursor status=500 end=status"), want: "violated", count: 1, setup: probed},
 		{name: "other data – violated", text: sampled("probe unknown-cursor wrong=2"), want: "violated", count: 2, setup: probed},
 		{name: "messages of another session – violated", text: sampled("probe foreign-cursor foreign=3"), want: "violated", count: 3, setup: probed},
 		{name: "403 on a foreign cursor – holds", text: sampled("probe foreign-cursor status=403 end=status"), want: "holds", setup: probed},
-		{name: "405 – inconclusive", text: sampled("probe unknown-cursor status=405 end=status"), want: "inconclusive", setup: probed},
+		{name: "405 – not exercised", text: sampled("probe unknown-cursor status=405 end=status"), want: "not exercised", setup: probed},
 		{name: "not sampled – not exercised", text: healthyCut, want: "not exercised"},
 	}, "cursor-verdict")
 	runRows(t, []row{
