@@ -27,6 +27,10 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	for i, inv := range v.Invariants {
 		add(j.roles[i] == Demanded && inv.Verdict == "inconclusive" && inv.Checked == 0, "%s saw nothing", inv.Name)
 	}
+	// What a probe could not tell keeps no run from holding, but probes that were never
+	// made do: nobody would miss them.
+	add(j.setup.Probes > 0 && j.setup.IDs && v.Streams.Completed > 0 && v.Sampled == 0, "no stream was probed, though %s to be",
+		plural(int64(j.setup.Probes), "was", "were"))
 	add(v.Streams.Opened == 0, "no stream was opened")
 	add(v.Streams.Opened > 0 && !v.Canary.Seen, "there was no canary")
 	add(v.Canary.Seen && !v.Canary.Convicted, "the canary was not convicted: a message dropped on purpose went unnoticed")

@@ -170,3 +170,19 @@ func TestProbeCounts(t *testing.T) {
 		t.Errorf("a SHOULD beside a MUST: %+v", d)
 	}
 }
+
+// TestProbesThatWereNeverMade: a sample that nobody asked must not look like one that
+// had nothing to say.
+func TestProbesThatWereNeverMade(t *testing.T) {
+	setup := ledgerSetup()
+	probed(&setup)
+	const why = "no stream was probed, though 1 was to be"
+	v := judgeScript(setup, parse(t, healthyCut+canaryScript), wellTail())
+	if v.Word == judge.Holds || !slices.Contains(v.Why, why) {
+		t.Errorf("without a probe: %s, %q", v.Word, v.Why)
+	}
+	v = judgeScript(setup, parse(t, sampled("probe replay status=409 end=status")+canaryScript), wellTail())
+	if slices.Contains(v.Why, why) {
+		t.Errorf("with a probe that could not be told: %s, %q", v.Word, v.Why)
+	}
+}
