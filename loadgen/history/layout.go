@@ -38,6 +38,7 @@ const (
 	evHash
 	evLate
 	evIllegal
+	evDigest
 )
 
 // Bits of the other kinds.
@@ -166,6 +167,7 @@ func (c *coder) exchange(x *Exchange, attempt uint16) {
 	c.uint32(bit2, &x.Cursor, m.cursor)
 	c.int(bit3, (*int64)(&x.Asked), m.asked)
 	c.int(bit4, (*int64)(&x.Waited), 0)
+	c.byte(bit5, &x.Call, 0)
 	m.asked = int64(x.Asked)
 }
 
@@ -216,6 +218,7 @@ func (c *coder) event(e *Event) {
 		c.fail()
 	}
 	e.Illegal = Illegal(illegal)
+	c.byte(evDigest, (*uint8)(&e.Digest), uint8(DigestNone))
 
 	m.class, m.hasID, m.cursor, m.bytes[e.Class&15] = e.Class, e.HasID, e.Cursor, e.Bytes
 	if e.Seq != 0 {

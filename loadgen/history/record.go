@@ -39,8 +39,8 @@ type Kind uint8
 // The facts. A stream's history is, in this order: one KindAttempt with Attempt 0; per
 // exchange at most one KindHead, any number of KindEvent and KindInjection, then
 // one KindEnd; further KindAttempt for resumes; in a sampled stream its KindProbe
-// records, one per extra exchange (these have no KindAttempt of their own); one
-// KindSettled; then, where the target keeps a ledger, KindLedgerMessage records and
+// records, one per extra exchange (these have no KindAttempt of their own; that of a
+// [ProbeReissue] may follow a stream that did not complete); one KindSettled; then, where the target keeps a ledger, KindLedgerMessage records and
 // one KindLedgerCall.
 const (
 	KindNone          Kind = iota
@@ -65,6 +65,9 @@ type Exchange struct {
 	// Asked is the reconnection time the server announced; Waited is how long the
 	// client really waited since the previous exchange ended.
 	Asked, Waited time.Duration
+	// Call is the index, in the profile, of the call that is made. Only the record of
+	// Attempt 0 carries it.
+	Call uint8
 }
 
 // Head describes a response head.
@@ -99,7 +102,9 @@ type Event struct {
 	HasID  bool
 	IDHash uint64
 	Cursor uint32
-	// Seq and Total are what the message says of itself: 1..N and N; 0 when absent.
+	// Seq and Total are what the message says of itself: 1..N and N; 0 when absent. A
+	// message that says nothing gets its Seq by comparison with the control calls
+	// (oracle twin); then 0 means that it is equal to none of theirs.
 	// Ordered tells that it carried a progress value at all, Progress that value.
 	Seq, Total int64
 	Ordered    bool
@@ -113,7 +118,19 @@ type Event struct {
 	Late bool
 	// Illegal says what is wrong with the frame; 0 when it is legal.
 	Illegal Illegal
+	// Digest tells whether the digest that the message carries fits its payload.
+	Digest Digest
 }
+
+// Digest is how a digest compares with the payload it was taken over.
+type Digest uint8
+
+// Digests.
+const (
+	DigestNone  Digest = iota // none is carried, or none was asked for
+	DigestRight               // it is that of the payload
+	DigestWrong               // it is not, or it or the payload is not there
+)
 
 // Class is what an event carries.
 type Class uint8
@@ -296,4 +313,8 @@ const (
 	ProbeMissingSession            // a request without a session id
 	ProbeDeadSession               // a request in a session that was deleted
 	ProbeOrigin                    // a request whose Origin is somebody else's
+	// ProbeReissue is the call of a stream that was cut, made again under a new id. Want,
+	// Messages, Response and Took are of the new call, Foreign counts messages of the
+	// call that was cut, Wrong is 0.
+	ProbeReissue
 )

@@ -108,7 +108,7 @@ func plural(n int64, one, many string) string {
 
 func probeName(p history.ProbeName) string {
 	return pick(int(p), "none", "replay", "again", "unknown-cursor", "malformed-cursor", "foreign-cursor",
-		"missing-session", "dead-session", "origin")
+		"missing-session", "dead-session", "origin", "reissue")
 }
 
 func statusText(status int) string { return strconv.Itoa(status) }

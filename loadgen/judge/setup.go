@@ -37,6 +37,9 @@ const (
 	OracleNumbered Oracle = "numbered"
 	OracleTwin     Oracle = "twin"
 	OracleWire     Oracle = "wire"
+	// OracleResponse: the control calls showed no message before their response, so only
+	// the response is judged.
+	OracleResponse Oracle = "response"
 )
 
 // revisionPolling is the first protocol revision with priming events and polling
@@ -64,6 +67,13 @@ type Setup struct {
 	Expected int64
 	// ExpectedFrom says where Expected comes from: "--expect" or "control calls".
 	ExpectedFrom string
+	// Calls says what the calls of the profile should bring; its index is
+	// history.Exchange.Call. Nil stands for one call, described by Expected.
+	Calls []CallSetup
+	// Transport is "http" or "stdio"; "" means http.
+	Transport string
+	// Modern tells that the target speaks 2026-07-28: a cut cancels the call.
+	Modern bool
 	// Ledger tells that the target keeps an account of emissions and executions.
 	Ledger bool
 	// IDs tells that the control calls carried event ids.
@@ -88,6 +98,20 @@ type Setup struct {
 	Named []string
 	// Reach is what the profile wants; nil means the defaults of [DefaultReach].
 	Reach []Want
+}
+
+// A CallSetup is what one call of a profile should bring.
+type CallSetup struct {
+	// Name is that of the tool, the prompt or the resource.
+	Name string
+	// Expected and ExpectedFrom are as in [Setup].
+	Expected     int64
+	ExpectedFrom string
+	// Twin is the number of messages on which the control calls agreed, when they carry
+	// no number; 0 when they did not.
+	Twin int64
+	// ResponseOnly: the control calls were answered and showed no message.
+	ResponseOnly bool
 }
 
 // Validate joins all complaints about s.
