@@ -51,6 +51,8 @@ func (p Profile) targetWishes() []wish {
 		{t.Transport != "http", "transport " + t.Transport + " (built: http)"},
 		{t.Exec != "", "target.exec: start the server yourself and give its url"},
 		{t.URL != "" && !strings.HasPrefix(strings.ToLower(t.URL), "http://"), "urls other than http://"},
+		{t.OAuth.TokenURL != "", "target.oauth"},
+		{t.HTTP != "auto", "target.http"},
 		{t.Token.Env != "" || t.Token.File != "" || len(t.Token.Command) > 0, "target.token: give the header Authorization in target.headers"},
 		{t.TLS != TLS{}, "target.tls"},
 		{t.HTTPProxy != "env" && t.HTTPProxy != "none", "target.http_proxy"},
@@ -76,7 +78,7 @@ func (p Profile) callWishes() []wish {
 	pointers := DefaultCall().Expect
 	wishes := []wish{{len(p.Calls) > 1, "several calls drawn by weight"}}
 	for _, c := range p.Calls {
-		other := c.Expect.Sequence != pointers.Sequence || c.Expect.Total != pointers.Total
+		other := c.Expect.Method != pointers.Method || c.Resource != "" || c.Prompt != "" || c.Expect.Sequence != pointers.Sequence || c.Expect.Total != pointers.Total
 		wishes = append(wishes,
 			wish{other, "numbering at other places (calls.expect.sequence, calls.expect.total)"},
 			wish{c.Expect.Digest != "", "digests (calls.expect.digest)"})

@@ -81,19 +81,29 @@ func (p Profile) checkTarget(f *findings) {
 	if t.Dialect != "streams" && (t.Transport == "ws") {
 		f.add("target.transport", "transport ws belongs to dialect streams, not to %s", t.Dialect)
 	}
-	sources := 0
-	for _, set := range []bool{t.Token.Env != "", t.Token.File != "", len(t.Token.Command) > 0} {
-		if set {
-			sources++
-		}
+	if n := t.Token.sources(); n > 1 {
+		f.add("target.token", "a token from %d places; keep one of env, file and command", n)
 	}
-	if sources > 1 {
-		f.add("target.token", "a token from %d places; keep one of env, file and command", sources)
-	}
+	checkOAuth(f, t)
+	f.word("target.http", t.HTTP, []string{"auto", "1.1", "2"})
 	if (t.TLS.Cert == "") != (t.TLS.Key == "") {
 		f.add("target.tls", "a client certificate needs both cert and key")
 	}
 	f.least("target.pid", t.PID, 0)
+}
+
+func checkOAuth(f *findings, t Target) {
+	o := t.OAuth
+	switch n := o.Secret.sources(); {
+	case o.TokenURL == "" && o.ClientID == "" && n == 0 && len(o.Scopes) == 0:
+		return
+	case o.TokenURL == "" || o.ClientID == "" || n == 0:
+		f.add("target.oauth", "client credentials need token_url, client_id and client_secret")
+	case n > 1:
+		f.add("target.oauth", "a client secret from %d places; keep one of env, file and command", n)
+	case t.Token.sources() > 0:
+		f.add("target.oauth", "token and oauth; keep one of them")
+	}
 }
 
 func checkURL(f *findings, t Target) {
@@ -203,13 +213,11 @@ func (p Profile) checkCalls(f *findings) {
 	for i, c := range p.Calls {
 		path := fmt.Sprintf("calls[%d]", i)
 		f.least(path+".weight", c.Weight, 1)
-		if c.Tool == "" {
-			f.add(path+".tool", "a call without tool; say which one")
-		}
+		c.checkKind(f, path)
 		if c.Deadline == 0 {
 			f.add(path+".deadline", "deadline is 0s; a stream needs time")
 		}
-		for name, pointer := range map[string]string{"sequence": c.Expect.Sequence, "total": c.Expect.Total, "digest": c.Expect.Digest} {
+		for name, pointer := range map[string]string{"sequence": c.Expect.Sequence, "total": c.Expect.Total, "digest": c.Expect.Digest, "payload": c.Expect.Payload} {
 			if pointer != "" && !strings.HasPrefix(pointer, "/") {
 				f.add(path+".expect."+name, "%s is no JSON Pointer; did you mean %q?", quote(pointer), "/"+strings.ReplaceAll(pointer, ".", "/"))
 			}
@@ -222,6 +230,27 @@ func (p Profile) checkCalls(f *findings) {
 	f.least("emit.requests", e.Requests, 0)
 	if t := p.Target; e.PollingCloses > 0 && t.Dialect == "resume" && t.Protocol < pollingRevision {
 		f.add("emit.polling_closes", "polling_closes with protocol %s: a server may close a call that goes on from %s", t.Protocol, pollingRevision)
+	}
+}
+
+// checkKind checks that a call says what it asks for, once.
+func (c Call) checkKind(f *findings, path string) {
+	named := 0
+	for _, name := range []string{c.Tool, c.Resource, c.Prompt} {
+		if name != "" {
+			named++
+		}
+	}
+	switch {
+	case named == 0:
+		f.add(path+".tool", "a call without tool; say which one, or which resource or prompt")
+	case named > 1:
+		f.add(path, "a call of several things; keep one of tool, resource and prompt")
+	case c.Resource != "" && len(c.Args) > 0:
+		f.add(path+".args", "args with resource: a resource is read by its URI alone")
+	}
+	if c.Expect.Method == "" {
+		f.add(path+".expect.method", "method is empty; did you mean %q?", progressMethod)
 	}
 }
 

@@ -44,18 +44,40 @@ type Target struct {
 	Transport    string            `yaml:"transport" jsonschema:"enum=http,enum=ws,enum=stdio"`
 	Protocol     Protocol          `yaml:"protocol" jsonschema:"description=revision of MCP; empty: by dialect"`
 	Headers      map[string]string `yaml:"headers"`
-	Token        Token             `yaml:"token" jsonschema:"description=bearer token from one of env and file and command"`
+	Token        Secret            `yaml:"token" jsonschema:"description=bearer token from one of env and file and command"`
+	OAuth        OAuth             `yaml:"oauth" jsonschema:"description=OAuth 2 client credentials instead of a token"`
 	TLS          TLS               `yaml:"tls"`
 	HTTPProxy    string            `yaml:"http_proxy" jsonschema:"description=env or none or a URL"`
+	HTTP         string            `yaml:"http" jsonschema:"enum=auto,enum=1.1,enum=2,description=version of HTTP; auto: 1.1 unless the target speaks 2 alone"`
 	MaxRate      Rate              `yaml:"max_rate" jsonschema:"description=starts per second at most; 0: unlimited on loopback and 10/s elsewhere"`
-	PID          int               `yaml:"pid" jsonschema:"minimum=0"`
+	PID          int               `yaml:"pid" jsonschema:"minimum=0,description=process of the target; with exec: the one that was started"`
 }
 
-// Token says where the bearer token comes from; at most one field is set.
-type Token struct {
+// A Secret says where something secret comes from; at most one field is set. It is
+// never written down itself.
+type Secret struct {
 	Env     string   `yaml:"env,omitempty"`
 	File    string   `yaml:"file,omitempty"`
 	Command []string `yaml:"command,omitempty"`
+}
+
+// sources counts the places that are named.
+func (s Secret) sources() int {
+	n := 0
+	for _, set := range []bool{s.Env != "", s.File != "", len(s.Command) > 0} {
+		if set {
+			n++
+		}
+	}
+	return n
+}
+
+// OAuth says where tokens are had by client credentials (RFC 6749 §4.4).
+type OAuth struct {
+	TokenURL string   `yaml:"token_url,omitempty"`
+	ClientID string   `yaml:"client_id,omitempty"`
+	Secret   Secret   `yaml:"client_secret,omitempty"`
+	Scopes   []string `yaml:"scopes,omitempty"`
 }
 
 // TLS names the files for https targets.
@@ -108,21 +130,25 @@ type Stage struct {
 	Rate Rate     `yaml:"rate"`
 }
 
-// A Call is a tool call that the load makes.
+// A Call is what the load asks for: one of Tool, Resource (its URI) and Prompt.
 type Call struct {
-	Tool     string         `yaml:"tool"`
+	Tool     string         `yaml:"tool,omitempty"`
+	Resource string         `yaml:"resource,omitempty" jsonschema:"description=URI of a resource to read instead of a tool"`
+	Prompt   string         `yaml:"prompt,omitempty" jsonschema:"description=prompt to get instead of a tool"`
 	Weight   int            `yaml:"weight" jsonschema:"minimum=1"`
 	Args     map[string]any `yaml:"args"`
 	Deadline Duration       `yaml:"deadline"`
 	Expect   Expect         `yaml:"expect"`
 }
 
-// Expect says how the messages of a call are numbered.
+// Expect says which messages a call brings and how they are numbered.
 type Expect struct {
 	Messages Count  `yaml:"messages" jsonschema:"description=messages per call; auto: learnt from control calls"`
+	Method   string `yaml:"method" jsonschema:"description=the notification that carries them; notifications/message for log messages"`
 	Sequence string `yaml:"sequence" jsonschema:"description=JSON Pointer to the number 1..N"`
 	Total    string `yaml:"total" jsonschema:"description=JSON Pointer to N"`
-	Digest   string `yaml:"digest" jsonschema:"description=JSON Pointer to a digest of the payload"`
+	Digest   string `yaml:"digest" jsonschema:"description=JSON Pointer to a hex digest of the payload: sha256 or sha1 or md5 or crc32"`
+	Payload  string `yaml:"payload" jsonschema:"description=JSON Pointer to the text that the digest is taken over"`
 }
 
 // Emit is what the tool emit of the reference server sends per call.
@@ -202,7 +228,7 @@ func Default() Profile {
 		Version: 1,
 		Target: Target{
 			ReadyTimeout: Duration(30 * time.Second), Dialect: "resume", Transport: "http",
-			Headers: map[string]string{}, HTTPProxy: "env", Protocol: "2025-11-25",
+			Headers: map[string]string{}, HTTPProxy: "env", HTTP: "auto", Protocol: "2025-11-25",
 		},
 		Server: Server{
 			Store: "memory", Delivery: "follow", Lock: "stream", Retry: Duration(100 * time.Millisecond),
@@ -232,9 +258,15 @@ func Default() Profile {
 func DefaultCall() Call {
 	return Call{
 		Tool: "emit", Weight: 1, Args: map[string]any{}, Deadline: Duration(time.Minute),
-		Expect: Expect{Sequence: "/params/progress", Total: "/params/total"},
+		Expect: Expect{
+			Method: progressMethod, Sequence: "/params/progress", Total: "/params/total", Payload: "/params/message",
+		},
 	}
 }
+
+// progressMethod is the notification that carries a call's messages unless it is said
+// otherwise.
+const progressMethod = "notifications/progress"
 
 // DefaultFault returns what an empty item of faults.mix describes.
 func DefaultFault() Fault {

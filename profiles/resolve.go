@@ -1,7 +1,9 @@
 package profiles
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -48,6 +50,29 @@ func (p *Profile) Resolve() {
 	}
 	if !p.Explicit("judge.contract") {
 		p.Judge.Contract = defaultContract(t.Dialect, t.Transport)
+	}
+	p.resolveCalls()
+}
+
+// resolveCalls takes back the defaults of a tool call and of progress notifications
+// where something else was named.
+func (p *Profile) resolveCalls() {
+	p.Calls = slices.Clone(p.Calls) // copies of p share them
+	plain := DefaultCall()
+	for i := range p.Calls {
+		c, path := &p.Calls[i], fmt.Sprintf("calls[%d].", i)
+		if (c.Resource != "" || c.Prompt != "") && c.Tool == plain.Tool && !p.explicit[path+"tool"] {
+			c.Tool = ""
+		}
+		if c.Expect.Method == progressMethod {
+			continue
+		}
+		if !p.explicit[path+"expect.sequence"] && c.Expect.Sequence == plain.Expect.Sequence {
+			c.Expect.Sequence = ""
+		}
+		if !p.explicit[path+"expect.total"] && c.Expect.Total == plain.Expect.Total {
+			c.Expect.Total = ""
+		}
 	}
 }
 
