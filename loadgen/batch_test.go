@@ -153,7 +153,7 @@ func TestPollingClosesAreNoFailures(t *testing.T) {
 			v.end()
 		}
 		cfg := g.config(one)
-		cfg.Observer, cfg.Expected, cfg.Resume.Attempts = seen, polls, 2
+		cfg.Observer, cfg.Calls[0].Expected, cfg.Resume.Attempts = seen, polls, 2
 		rep, err := g.run(cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -99,7 +99,7 @@ func BenchmarkEvent(b *testing.B) {
 	b.ResetTimer()
 	began := processTime()
 	rep, err := Run(b.Context(), Config{
-		URL: "http://x/mcp", Plan: plan, Tool: "emit", Observer: seen,
+		URL: "http://x/mcp", Plan: plan, Calls: []Call{{Name: "emit"}}, Observer: seen,
 		Dial: func(context.Context) (Link, error) { return &canned{next: next}, nil },
 	})
 	took := processTime() - began
@@ -141,7 +141,7 @@ func idleBytes(t testing.TB, streams int) float64 {
 	done := make(chan error)
 	go func() {
 		rep, err := Run(t.Context(), Config{
-			URL: "http://" + ln.Addr().String() + "/mcp", Plan: plan, Tool: "emit", Observer: new(counting),
+			URL: "http://" + ln.Addr().String() + "/mcp", Plan: plan, Calls: []Call{{Name: "emit"}}, Observer: new(counting),
 			Dial: func(ctx context.Context) (Link, error) {
 				c, err := new(net.Dialer).DialContext(ctx, "tcp", ln.Addr().String())
 				return plain{c}, err

@@ -16,7 +16,7 @@ func (r *runner) cancels(a Arrival) int {
 	if a.Kind != history.StreamLoad || r.c.Cancel <= 0 || draw(r.c.Seed, a.Stream, 0, drawCancel) >= r.c.Cancel {
 		return 0
 	}
-	return max((r.c.Expected+1)/2, 1)
+	return max((r.calls[a.Call].Expected+1)/2, 1)
 }
 
 // cancel takes the call back in the middle. From then on no response is as good as

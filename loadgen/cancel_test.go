@@ -82,7 +82,7 @@ func TestCancelIsDrawnForItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTarget(t)
 		cfg := g.config(PlanConfig{Seed: 2, Streams: 200, Sessions: 1, Canary: 201})
-		cfg.Cancel, cfg.Expected = 0.25, 1
+		cfg.Cancel, cfg.Calls[0].Expected = 0.25, 1
 		g.call = func(v *visit) {
 			v.sse()
 			v.send(v.progress("e1", v.token, 1, 1))
@@ -155,7 +155,7 @@ func TestCallsGivenUpAreCancelled(t *testing.T) {
 			return true
 		}
 		cfg := g.config(one)
-		cfg.Idle, cfg.Deadline = time.Hour, 20*time.Second
+		cfg.Idle, cfg.Calls[0].Deadline = time.Hour, 20*time.Second
 		rep, err := g.run(cfg)
 		if err != nil {
 			t.Fatal(err)

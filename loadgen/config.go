@@ -2,7 +2,6 @@ package loadgen
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -97,7 +96,7 @@ type ResumePolicy struct {
 	Conflict time.Duration
 }
 
-// Config says what [Run] does. URL, Dial, Plan and Tool are required.
+// Config says what [Run] does. URL, Dial, Plan and Calls are required.
 type Config struct {
 	// URL is the MCP endpoint; it gives the request target and the Host header. Dial
 	// decides where the bytes go, and does TLS.
@@ -108,13 +107,15 @@ type Config struct {
 	// Revision is offered in initialize; "" means 2025-11-25. What the target answers
 	// decides.
 	Revision string
-	// Tool is called by every arrival with Args; a nil Args sends {}. For an arrival of
-	// kind history.StreamGet the arguments must make the tool emit on the GET stream of
-	// its session, and Expected must be set.
-	Tool string
-	Args func(Arrival) json.RawMessage
-	// Expected is the number of messages per call, 0 if unknown.
-	Expected int
+	// Modern speaks revision 2026-07-28: there is no initialize and no session, every
+	// request says for itself what it needs, and a cut call cannot be resumed: it is made
+	// again once, under a new id.
+	Modern bool
+	// Calls are what arrivals call, by Arrival.Call: at least as many as the plan draws from.
+	Calls []Call
+	// Raw, if set, is given each message of a stream as it came, from the stream's goroutine;
+	// the bytes are only valid during the call.
+	Raw func(a Arrival, message []byte)
 	// Cancel is the share of the streams of the load that cancel their call after half of
 	// the expected messages (after the first where nobody knows how many there will be).
 	Cancel float64
@@ -122,12 +123,21 @@ type Config struct {
 	// asked once they are complete what the load leaves open: see history.Probe. The first of
 	// them asks for the sessions as well. 0 samples none.
 	Probes int
+	// Reissue is how many calls of the load that were cut, had no response and cannot be
+	// resumed are made again once, under a new id, drawn evenly over the plan: see
+	// history.ProbeReissue. With Modern it is every such call.
+	Reissue int
 	// Batches sends each call in one array with a ping, to targets of revision 2025-03-26,
 	// the only one that has batches. The answer to the ping is reported as
 	// history.ClassOther: it belongs to no call.
 	Batches bool
 	// Header is added to every request.
 	Header []wire.Field
+	// Credential, if set, gives the value of the Authorization field; it is asked before each
+	// exchange and has to remember what it got. An error keeps the exchange from being sent.
+	Credential func(context.Context) (string, error)
+	// MaxRate bounds the streams that start per second, in all models; 0 does not.
+	MaxRate float64
 	// Limits bounds lines, heads and events of a response.
 	Limits wire.Limits
 
@@ -135,10 +145,8 @@ type Config struct {
 	// Idle ends an attempt to which no message came for so long, if there is a cursor to
 	// resume from; 0 means 30 s. Without a cursor only Deadline ends it.
 	Idle time.Duration
-	// Deadline bounds a call from its first byte to its response; 0 means 60 s.
-	Deadline time.Duration
 	// Drain is how long open streams may take after Halt was closed; 0 means 30 s. Without
-	// a halt each may take its Deadline.
+	// a halt each may take the deadline of its call.
 	Drain time.Duration
 	// Silence is how long the target must have sent no message before a call that is too
 	// late counts as failed and not as undecided; 0 means 10 s.
@@ -182,43 +190,37 @@ func (c Config) Validate() error {
 	complain(err != nil || u.Host == "", "url %q: must be absolute, like http://127.0.0.1:8931/mcp", c.URL)
 	complain(c.Dial == nil, "dial must be set")
 	complain(c.Plan.Len() == 0, "plan must be made by NewPlan")
-	complain(c.Tool == "", "tool must be named")
-	complain(c.Expected < 0, "expected must not be negative: %d", c.Expected)
 	complain(c.Name != "" && !isRunName(c.Name), "name %q: must be eight hexadecimal digits", c.Name)
 	complain(c.Resume.Attempts < 0, "resume attempts must not be negative: %d", c.Resume.Attempts)
 	complain(c.Resume.Jitter > 1, "resume jitter %g: a share is at most 1", c.Resume.Jitter)
 	complain(!(c.Cancel >= 0 && c.Cancel <= 1), "cancel %g: a share is from 0 to 1", c.Cancel)
 	complain(c.Probes < 0, "probes must not be negative: %d", c.Probes)
+	complain(c.Reissue < 0, "reissue must not be negative: %d", c.Reissue)
+	complain(!(c.MaxRate >= 0 && c.MaxRate <= maxRate), "max rate %g: must be from 0 to %g starts per second", c.MaxRate, maxRate)
 	complain(c.Dials < 0, "dials must not be negative: %d", c.Dials)
 	for _, d := range []struct {
 		name string
 		d    time.Duration
 	}{
-		{"idle", c.Idle}, {"deadline", c.Deadline}, {"drain", c.Drain}, {"silence", c.Silence}, {"tail", c.Tail},
+		{"idle", c.Idle}, {"drain", c.Drain}, {"silence", c.Silence}, {"tail", c.Tail},
 		{"dial timeout", c.DialTimeout}, {"handshake", c.Handshake}, {"backoff", c.Resume.Backoff},
 		{"backoff max", c.Resume.BackoffMax}, {"conflict", c.Resume.Conflict},
 	} {
 		complain(d.d < 0, "%s must not be negative: %v", d.name, d.d)
 	}
-	return errors.Join(append(errs, c.lacking())...)
+	return errors.Join(append(errs, c.validateCalls(), c.lacking())...)
 }
 
 func (c Config) withDefaults() Config {
-	or := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	or(&c.Idle, 30*time.Second)
-	or(&c.Deadline, 60*time.Second)
-	or(&c.Drain, 30*time.Second)
-	or(&c.Silence, 10*time.Second)
-	or(&c.Tail, 2*time.Second)
-	or(&c.DialTimeout, 3*time.Second)
-	or(&c.Handshake, 10*time.Second)
-	or(&c.Resume.Backoff, 100*time.Millisecond)
-	or(&c.Resume.BackoffMax, 5*time.Second)
-	or(&c.Resume.Conflict, 60*time.Second)
+	c.Idle = or(c.Idle, 30*time.Second)
+	c.Drain = or(c.Drain, 30*time.Second)
+	c.Silence = or(c.Silence, 10*time.Second)
+	c.Tail = or(c.Tail, 2*time.Second)
+	c.DialTimeout = or(c.DialTimeout, 3*time.Second)
+	c.Handshake = or(c.Handshake, 10*time.Second)
+	c.Resume.Backoff = or(c.Resume.Backoff, 100*time.Millisecond)
+	c.Resume.BackoffMax = or(c.Resume.BackoffMax, 5*time.Second)
+	c.Resume.Conflict = or(c.Resume.Conflict, 60*time.Second)
 	if c.Resume.Jitter == 0 {
 		c.Resume.Jitter = 0.1
 	}
@@ -234,9 +236,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Name == "" {
 		c.Name = "00000000"
-	}
-	if c.Args == nil {
-		c.Args = func(Arrival) json.RawMessage { return json.RawMessage("{}") }
 	}
 	if c.Start.IsZero() {
 		c.Start = time.Now()

@@ -96,7 +96,7 @@ func TestCommentsAreNoProgress(t *testing.T) {
 		}
 		g.resume = func(v *visit, n int) { v.sse(); v.send(result("r", "1")); v.end() }
 		cfg := g.config(one)
-		cfg.Observer, cfg.Idle, cfg.Deadline = seen, 10*time.Second, 5*time.Minute
+		cfg.Observer, cfg.Idle, cfg.Calls[0].Deadline = seen, 10*time.Second, 5*time.Minute
 		if _, err := g.run(cfg); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestTooLate(t *testing.T) {
 				}
 			}
 			cfg := g.config(one)
-			cfg.Observer, cfg.Deadline = seen, 63*time.Second
+			cfg.Observer, cfg.Calls[0].Deadline = seen, 63*time.Second
 			rep, err := g.run(cfg)
 			if err != nil {
 				t.Fatal(err)

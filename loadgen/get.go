@@ -32,7 +32,7 @@ func (s *stream) listen(ctx context.Context) history.Outcome {
 	}
 	s.seated = true
 	s.name()
-	return s.get(ctx, history.Exchange{})
+	return s.get(ctx, history.Exchange{Call: uint8(s.a.Call)})
 }
 
 // emit makes the call whose messages come on the GET stream. It has a link of its own,
@@ -71,7 +71,7 @@ func (s *stream) done() bool {
 	if !s.hears() || !s.responded {
 		return s.responded
 	}
-	return s.seen >= s.r.c.Expected || s.last >= int64(s.r.c.Expected) || s.refusedCall
+	return s.seen >= s.of.Expected || s.last >= int64(s.of.Expected) || s.refusedCall
 }
 
 // unsent is the error of a request that did not leave.
@@ -89,7 +89,7 @@ func sent(err error) bool {
 
 // lacking says why the plan's GET streams cannot be carried out.
 func (c Config) lacking() error {
-	if c.Plan.Gets() > 0 && c.Expected == 0 {
+	if c.Plan.Gets() > 0 && len(c.Calls) > 0 && c.Calls[0].Expected == 0 {
 		return fmt.Errorf("%d GET streams need the number of messages per call: nothing else tells when they are done", c.Plan.Gets())
 	}
 	return nil

@@ -226,7 +226,7 @@ func TestLinkKnowsGetStreams(t *testing.T) {
 func TestGetStreamsNeedTheNumberOfMessages(t *testing.T) {
 	g := newTarget(t)
 	cfg := getOnly(g, 1)
-	cfg.Expected = 0
+	cfg.Calls[0].Expected = 0
 	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "GET streams") {
 		t.Errorf("error %v", err)
 	}

@@ -25,6 +25,9 @@ type Arrival struct {
 	Due time.Duration
 	// Kind tells planned load from control calls, the canary and GET streams.
 	Kind history.StreamKind
+	// Call is what it calls: an index into Config.Calls. Canary and GET streams make the
+	// first call.
+	Call int
 }
 
 // extra reports whether the arrival comes besides the load: it takes no place among
@@ -65,6 +68,10 @@ type PlanConfig struct {
 	// the larger of the last stream of the load and Canary, the k-th (from 0) in session
 	// 1 + k mod Sessions.
 	GetStreams int
+	// Weights tell how often each of several calls is drawn, compared with the others; nil
+	// means that there is one call. A plan of control calls takes them in turn instead, so
+	// that its streams have to be a multiple of them for each to come equally often.
+	Weights []int
 	// Kind is the kind of all arrivals but the canary and the GET streams.
 	Kind history.StreamKind
 	// First is the number of the first stream; 0 means 1.
@@ -82,6 +89,14 @@ func (c PlanConfig) Validate() error {
 	}
 	if c.GetStreams < 0 {
 		errs = append(errs, fmt.Errorf("get streams must not be negative: %d", c.GetStreams))
+	}
+	for i, w := range c.Weights {
+		if w < 1 || w > maxWeight {
+			errs = append(errs, fmt.Errorf("weight of call %d: must be from 1 to %d, not %d", i+1, maxWeight, w))
+		}
+	}
+	if len(c.Weights) > maxCallKinds {
+		errs = append(errs, fmt.Errorf("%d calls are more than %d", len(c.Weights), maxCallKinds))
 	}
 	model := c.validateClosed
 	if c.open() {
@@ -119,6 +134,7 @@ type Plan struct {
 	c        PlanConfig
 	segments []segment // of the open model
 	gets     int       // GET streams in all
+	weight   int       // of all calls together
 }
 
 // NewPlan checks the settings and fills in their defaults.
@@ -144,7 +160,35 @@ func NewPlan(c PlanConfig) (Plan, error) {
 	}
 	p.c.First = max(p.c.First, 1)
 	p.gets = p.c.GetStreams * p.c.Sessions
+	for _, w := range c.Weights {
+		p.weight += w
+	}
 	return p, nil
+}
+
+// maxWeight keeps the sum of all weights a small number.
+const maxWeight = 1_000_000
+
+// choices is the number of calls that arrivals draw from.
+func (p Plan) choices() int { return max(len(p.c.Weights), 1) }
+
+// call says what an arrival of the load calls: the n-th of the plan, with this stream's
+// number. A draw depends on the number alone, so that a stream that runs by itself makes
+// the call that it would make among the others.
+func (p Plan) call(n int, stream uint32) int {
+	switch {
+	case len(p.c.Weights) < 2:
+		return 0
+	case p.c.Kind == history.StreamControl:
+		return n % len(p.c.Weights)
+	}
+	at := int(draw(p.c.Seed, stream, 0, drawCall) * float64(p.weight))
+	for i, w := range p.c.Weights {
+		if at -= w; at < 0 {
+			return i
+		}
+	}
+	return len(p.c.Weights) - 1
 }
 
 // Len is the number of arrivals, canary and GET streams included.
@@ -194,7 +238,7 @@ func (p Plan) Arrival(n int) Arrival {
 	}
 	n -= p.gets
 	stream := p.c.First + uint32(n)
-	return Arrival{Stream: stream, Session: p.session(stream), Due: p.due(n, stream), Kind: p.c.Kind}
+	return Arrival{Stream: stream, Session: p.session(stream), Due: p.due(n, stream), Kind: p.c.Kind, Call: p.call(n, stream)}
 }
 
 func (p Plan) session(stream uint32) uint32 {
@@ -223,6 +267,9 @@ func (p Plan) head() string {
 	if p.gets > 0 {
 		model += fmt.Sprintf(", %d GET streams", p.gets)
 	}
+	if len(p.c.Weights) > 1 {
+		model += fmt.Sprintf(", weights %v", p.c.Weights)
+	}
 	return fmt.Sprintf("arrivals: %d calls, %s, seed %d\n", p.c.Calls, model, p.c.Seed)
 }
 
@@ -240,7 +287,13 @@ func (p Plan) WriteTo(w io.Writer) (int64, error) {
 		if n == p.Len() {
 			return total, b.Flush()
 		}
-		line = p.Arrival(n).append(line[:0])
+		a := p.Arrival(n)
+		line = a.append(line[:0])
+		if len(p.c.Weights) > 1 {
+			line = append(line, " call "...)
+			line = strconv.AppendInt(line, int64(a.Call)+1, 10)
+		}
+		line = append(line, '\n')
 	}
 }
 
@@ -271,7 +324,7 @@ func (a Arrival) append(b []byte) []byte {
 	case history.StreamGet:
 		b = append(b, " get"...)
 	}
-	return append(b, '\n')
+	return b
 }
 
 // The uses of a draw, so that two draws for one attempt are independent.
@@ -280,6 +333,7 @@ const (
 	drawJitter
 	drawCancel
 	drawProbe
+	drawCall
 )
 
 // draw returns a number in [0,1) that depends on nothing but its key: no order of

@@ -116,7 +116,7 @@ func (h *shelf) session(v *visit) bool {
 func (h *shelf) answers(change func(*Config)) (all []string, rep Report, seen *recorder) {
 	seen = new(recorder)
 	cfg := h.config(PlanConfig{Seed: 1, Streams: 1, Calls: 2, Sessions: 2})
-	cfg.Observer, cfg.Probes, cfg.Expected = seen, 2, 4
+	cfg.Observer, cfg.Probes, cfg.Calls[0].Expected = seen, 2, 4
 	if change != nil {
 		change(&cfg)
 	}

@@ -34,6 +34,8 @@ type Report struct {
 	// Links opened, Sessions opened (a session that was lost counts again), and Answers
 	// sent to requests of the target; Probes that were asked, on sampled streams.
 	Links, Sessions, Answers, Probes int64
+	// Throttled counts the answers 429 and 503 that the target gave to calls and handshakes.
+	Throttled int64
 	// Complaints are the errors that calls were answered with.
 	Complaints Complaints
 	// Latencies of everything but the canary; the ends of a call from the load alone.
@@ -74,6 +76,9 @@ func (r Report) Saturated() bool {
 type Target struct {
 	Name, Version, Revision string
 	Sessions                bool
+	// Front is what the answer to the first request says of who stands in between: its
+	// Server and Via fields, visible ASCII, at most 80 bytes.
+	Front string
 }
 
 // Resumes counts attempts to resume a stream.

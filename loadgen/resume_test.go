@@ -103,7 +103,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 }
 
 func TestConflictIsRetriedForAMinute(t *testing.T) {
-	got, seen := gaps(t, "retry: 10\n", func(c *Config) { c.Deadline = 30 * time.Second }, func(v *visit, n int) bool {
+	got, seen := gaps(t, "retry: 10\n", func(c *Config) { c.Calls[0].Deadline = 30 * time.Second }, func(v *visit, n int) bool {
 		v.status(409)
 		return true
 	})

@@ -2,7 +2,6 @@ package loadgen
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,7 +24,7 @@ var (
 type runner struct {
 	c            Config
 	target, host string
-	tool         []byte // as a JSON string
+	calls        []spoken
 	marks        Marks
 	group        guard.Group
 	dials        chan struct{} // one token for each link in the making
@@ -82,10 +81,9 @@ func Run(ctx context.Context, c Config) (Report, error) {
 }
 
 func newRunner(c Config) *runner {
-	u, _ := url.Parse(c.URL)        // Validate has parsed it
-	tool, _ := json.Marshal(c.Tool) // a string can always be marshalled
+	u, _ := url.Parse(c.URL) // Validate has parsed it
 	r := &runner{
-		c: c, target: u.RequestURI(), host: u.Host, tool: tool,
+		c: c, target: u.RequestURI(), host: u.Host, calls: speak(c.Calls),
 		marks:    NewMarks(c.Name, c.Secret),
 		dials:    make(chan struct{}, c.Dials),
 		slots:    make(chan *stream, c.Plan.Open()),

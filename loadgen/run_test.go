@@ -83,7 +83,7 @@ func TestClosedModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		has(t, "target", rep.Target, Target{"script", "7", "2025-11-25", true})
+		has(t, "target", rep.Target, Target{Name: "script", Version: "7", Revision: "2025-11-25", Sessions: true})
 		has(t, "streams", fmt.Sprint(rep.Planned, rep.Opened, rep.MaxOpen, rep.Outcomes[history.OutcomeCompleted]), "100 100 20 100")
 		has(t, "delivered", rep.Delivered, 400)
 		has(t, "sessions", rep.Sessions, 4)
@@ -137,7 +137,7 @@ func TestCanaryLosesOneEvent(t *testing.T) {
 				v.end()
 			}
 			cfg := g.config(PlanConfig{Seed: 1, Streams: 1, First: 7, Canary: 1, Sessions: 1})
-			cfg.Observer, cfg.Expected = seen, c.expected
+			cfg.Observer, cfg.Calls[0].Expected = seen, c.expected
 			cfg.Plan.c.Calls = 0 // the canary alone
 			rep, err := g.run(cfg)
 			if err != nil {
@@ -200,7 +200,7 @@ func TestHaltDrains(t *testing.T) {
 		halt := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(halt) })
 		cfg := g.config(PlanConfig{Seed: 1, Streams: 5, Calls: 100, Sessions: 1})
-		cfg.Halt, cfg.Drain, cfg.Idle, cfg.Deadline = halt, 20*time.Second, 5*time.Minute, time.Hour
+		cfg.Halt, cfg.Drain, cfg.Idle, cfg.Calls[0].Deadline = halt, 20*time.Second, 5*time.Minute, time.Hour
 		rep, err := g.run(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -318,8 +318,8 @@ func TestForeignMessages(t *testing.T) {
 }
 
 func TestConfigRefusals(t *testing.T) {
-	err := Config{URL: "mcp", Expected: -1, Name: "x", Idle: -1, Resume: ResumePolicy{Jitter: 2, Attempts: -1}, Dials: -1}.Validate()
-	for _, want := range []string{"url", "dial must", "plan", "tool", "expected", "name", "idle", "jitter", "attempts", "dials"} {
+	err := Config{URL: "mcp", Calls: []Call{{Expected: -1, Method: "ping", Deadline: -1}}, MaxRate: -1, Reissue: -1, Name: "x", Idle: -1, Resume: ResumePolicy{Jitter: 2, Attempts: -1}, Dials: -1}.Validate()
+	for _, want := range []string{"url", "dial must", "plan", "call 1: a tool", "expected", "method", "deadline", "max rate", "reissue", "name", "idle", "jitter", "attempts", "dials"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no complaint about %s in %v", want, err)
 		}
@@ -339,9 +339,9 @@ func TestRequestOfTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTarget(t)
 		cfg := g.config(PlanConfig{Streams: 2, Sessions: 1})
-		cfg.Tool = "a\"b"
+		cfg.Calls[0].Name = "a\"b"
 		cfg.Header = []wire.Field{{Name: "Authorization", Value: "Bearer x"}}
-		cfg.Args = func(a Arrival) json.RawMessage {
+		cfg.Calls[0].Args = func(a Arrival) json.RawMessage {
 			if a.Stream == 1 {
 				return nil
 			}

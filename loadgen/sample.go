@@ -54,7 +54,7 @@ func (p *sample) note(s *stream, e *history.Event) {
 	}
 	switch {
 	case p.cursor == nil:
-		if e.HasID && !s.several && len(s.rd.Cursor()) > 0 && s.seen+1 >= s.r.c.Expected/2 {
+		if e.HasID && !s.several && len(s.rd.Cursor()) > 0 && s.seen+1 >= s.of.Expected/2 {
 			p.cursor, p.last = bytes.Clone(s.rd.Cursor()), e.Seq
 		}
 	case e.Owner != history.OwnerSelf && e.Owner != history.OwnerUnmarked:

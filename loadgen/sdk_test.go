@@ -70,7 +70,7 @@ func TestGoSDKServer(t *testing.T) {
 			budget.Store(60)
 			seen := new(recorder)
 			rep, err := Run(t.Context(), Config{
-				URL: web.URL + "/mcp", Plan: plan, Tool: "count", Revision: revision, Expected: messages, Secret: []byte("s"),
+				URL: web.URL + "/mcp", Plan: plan, Calls: []Call{{Name: "count", Expected: messages}}, Revision: revision, Secret: []byte("s"),
 				Observer: seen, Resume: ResumePolicy{Backoff: 5 * time.Millisecond},
 				Dial: func(ctx context.Context) (Link, error) {
 					c, err := new(net.Dialer).DialContext(ctx, "tcp", web.Listener.Addr().String())

@@ -16,6 +16,7 @@ import (
 type stream struct {
 	r    *runner
 	a    Arrival
+	of   *spoken // what it calls
 	obs  StreamObserver
 	sess *session
 
@@ -89,12 +90,12 @@ func (s *stream) run(ctx context.Context, a Arrival) {
 }
 
 func (s *stream) reset(a Arrival) {
-	*s = stream{r: s.r, a: a, body: s.body[:0], fields: s.fields[:0], batch: s.batch, numbered: true}
+	*s = stream{r: s.r, a: a, of: &s.r.calls[a.Call], body: s.body[:0], fields: s.fields[:0], batch: s.batch, numbered: true}
 	if s.r.c.Observer != nil {
 		s.obs = s.r.c.Observer.Open(a)
 	}
 	if a.Kind == history.StreamCanary {
-		s.dropAt = (s.r.c.Expected + 1) / 2
+		s.dropAt = (s.of.Expected + 1) / 2
 		if s.dropAt == 0 {
 			s.dropAt = -1
 		}
@@ -141,7 +142,7 @@ func (s *stream) name() {
 	s.token = s.r.marks.Of(s.a.Session, s.a.Stream)
 	s.id = strconv.FormatUint(s.sess.requests.Add(1), 10)
 	s.heard = s.r.now()
-	s.deadline = s.heard + s.r.c.Deadline
+	s.deadline = s.heard + s.of.Deadline
 }
 
 // post sends the call and reads what comes.
@@ -149,7 +150,7 @@ func (s *stream) post(ctx context.Context) history.Outcome {
 	s.name()
 	s.request()
 	l, err := s.sess.link(ctx)
-	s.begin(l, history.Exchange{})
+	s.begin(l, history.Exchange{Call: uint8(s.a.Call)})
 	if err != nil {
 		return s.unreachable(ctx, history.OutcomeNotSent)
 	}
@@ -189,16 +190,12 @@ func (s *stream) request() {
 	}
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = append(b, s.id...)
-	b = append(b, `,"method":"tools/call","params":{"_meta":{"progressToken":"`...)
+	b = append(b, `,"method":"`...)
+	b = append(b, s.of.Method...)
+	b = append(b, `","params":{"_meta":{"progressToken":"`...)
 	b = append(b, s.token...)
-	b = append(b, `"},"name":`...)
-	b = append(b, s.r.tool...)
-	b = append(b, `,"arguments":`...)
-	if args := s.r.c.Args(s.a); len(args) > 0 {
-		b = append(b, args...)
-	} else {
-		b = append(b, "{}"...)
-	}
+	b = append(b, `"}`...)
+	b = s.of.params(b, s.a)
 	b = append(b, "}}"...)
 	if s.pinged {
 		b = append(b, `,{"jsonrpc":"2.0","id":"p`...)
@@ -299,7 +296,7 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 	stop := l.begin(ctx, s, s.limits())
 	l.Begin(Exchange{
 		Session: s.a.Session, Stream: s.a.Stream, Attempt: s.attempt, Link: l.id, Resume: s.resumes(), Get: s.hears(),
-		Observer: s, Opened: s.obs, Others: s.others(), Delivered: s.seen, Expected: s.r.c.Expected,
+		Observer: s, Opened: s.obs, Others: s.others(), Delivered: s.seen, Expected: s.of.Expected,
 	})
 	resp, err := l.conn.RoundTrip(req)
 	s.body, req.Body = nil, nil // it has left, and a stream may stay open for long

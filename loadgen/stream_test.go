@@ -248,7 +248,7 @@ func TestStream(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if took := time.Since(began); took > cfg.withDefaults().Deadline+time.Second {
+				if took := time.Since(began); took > speak(cfg.Calls)[0].Deadline+time.Second {
 					t.Errorf("took %v", took)
 				}
 				settled := seen.kind(history.KindSettled)

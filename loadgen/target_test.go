@@ -224,7 +224,7 @@ func (g *target) config(p PlanConfig) Config {
 		g.t.Fatal(err)
 	}
 	return Config{
-		URL: "http://127.0.0.1:8931/mcp", Plan: plan, Tool: "emit", Seed: p.Seed, Secret: []byte("secret"), Expected: 3,
+		URL: "http://127.0.0.1:8931/mcp", Plan: plan, Calls: []Call{{Name: "emit", Expected: 3}}, Seed: p.Seed, Secret: []byte("secret"),
 		Resume: ResumePolicy{Jitter: -1},
 		Dial: func(ctx context.Context) (Link, error) {
 			c, err := g.ln.Dial(ctx)

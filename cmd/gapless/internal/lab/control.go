@@ -129,12 +129,13 @@ func (x *experiment) generator(plan loadgen.Plan) (loadgen.Config, error) {
 	call := firstCall(p)
 	cfg := loadgen.Config{
 		URL: x.endpoint.URL, Dial: x.dialer.Dial, Plan: plan,
-		Revision: string(p.Target.Protocol), Tool: call.Tool, Args: args,
+		Revision: string(p.Target.Protocol),
+		Calls:    []loadgen.Call{{Name: call.Tool, Args: args, Deadline: call.Deadline.Std()}},
 		Resume: loadgen.ResumePolicy{
 			Jitter: p.Resume.Jitter.Fraction(), Backoff: p.Resume.Backoff.Std(),
 			BackoffMax: p.Resume.BackoffMax.Std(), Attempts: p.Resume.Attempts,
 		},
-		Idle: p.Resume.Idle.Std(), Deadline: call.Deadline.Std(), Drain: p.Load.Drain.Std(),
+		Idle: p.Resume.Idle.Std(), Drain: p.Load.Drain.Std(),
 		Seed: x.c.Seed, Name: x.c.Name, Secret: x.c.Secret, Start: x.began,
 		Batches: p.Target.Protocol == "2025-03-26", Halt: x.c.Halt,
 	}

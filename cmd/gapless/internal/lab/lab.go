@@ -247,7 +247,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	}
 	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, a, x.c.Record)
 	p := x.c.Profile
-	cfg.Expected, cfg.Observer, cfg.Live = t.offer.Messages, court, new(loadgen.Live)
+	cfg.Calls[0].Expected, cfg.Observer, cfg.Live = t.offer.Messages, court, new(loadgen.Live)
 	cfg.Cancel, cfg.Probes = p.Load.Cancel.Fraction(), p.Judge.Probes
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
