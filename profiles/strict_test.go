@@ -65,13 +65,6 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"protocol that is no date – refused", "target: {protocol: latest}", `bad protocol revision "latest"`},
 		{"ws for resume – refused", "target: {transport: ws}", "transport ws belongs to dialect streams"},
 		{"two tokens – refused", "target: {token: {env: A, file: b}}", "a token from 2 places"},
-		{"two client secrets – refused", "target: {oauth: {token_url: 'https://a/t', client_id: b, client_secret: {env: A, file: b}}}", "a client secret from 2 places"},
-		{"half of OAuth – refused", "target: {oauth: {client_id: b}}", "client credentials need token_url, client_id and client_secret"},
-		{"token with OAuth – refused", "target: {token: {env: A}, oauth: {token_url: 'https://a/t', client_id: b, client_secret: {env: A}}}", "token and oauth"},
-		{"HTTP of another version – refused", "target: {http: '3'}", `unknown http "3"`},
-		{"tool with resource – refused", "calls: [{tool: a, resource: 'file:///b'}]", "a call of several things"},
-		{"call of nothing – refused", "calls: [{tool: ''}]", "a call without tool"},
-		{"arguments of a resource – refused", "calls: [{resource: 'file:///b', args: {a: 1}}]", "args with resource"},
 		{"certificate without key – refused", "target: {tls: {cert: a}}", "needs both cert and key"},
 		{"streams with rate – refused", "load:\n  streams: 5\n  rate: 5/s\n  duration: 1s", "p.yaml:3:9: streams and rate in one load"},
 		{"streams with stages – refused", "load: {streams: 5, stages: [{for: 1s, rate: 5/s}]}", "streams and stages in one load"},
@@ -291,4 +284,18 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%v in\n%s", err, out)
 		}
 	})
+}
+
+func TestImpossibleCallsAndCredentials(t *testing.T) {
+	for _, tc := range []struct{ name, text, want string }{
+		{"two client secrets – refused", "target: {oauth: {token_url: 'https://a/t', client_id: b, client_secret: {env: A, file: b}}}", "a client secret from 2 places"},
+		{"half of OAuth – refused", "target: {oauth: {client_id: b}}", "client credentials need token_url, client_id and client_secret"},
+		{"token with OAuth – refused", "target: {token: {env: A}, oauth: {token_url: 'https://a/t', client_id: b, client_secret: {env: A}}}", "token and oauth"},
+		{"HTTP of another version – refused", "target: {http: '3'}", `unknown http "3"`},
+		{"tool with resource – refused", "calls: [{tool: a, resource: 'file:///b'}]", "a call of several things"},
+		{"call of nothing – refused", "calls: [{tool: ''}]", "a call without tool"},
+		{"arguments of a resource – refused", "calls: [{resource: 'file:///b', args: {a: 1}}]", "args with resource"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { refuses(t, tc.text, tc.want) })
+	}
 }
