@@ -37,7 +37,45 @@ func (p *Plan) Stream(n uint32) []Planned {
 		i := draw(p.cfg.Seed, drawOnly, uint64(n)) % uint64(len(faults))
 		faults = faults[i : i+1]
 	}
-	return p.arrange(n, faults)
+	return p.arrange(n, p.fit(n, faults))
+}
+
+// messages is how many messages the call of a stream sends.
+func (p *Plan) messages(n uint32) int {
+	if p.cfg.MessagesOf == nil {
+		return p.cfg.Messages
+	}
+	return p.cfg.MessagesOf(n)
+}
+
+// fit moves the faults that the call of the stream has no place for, since it sends
+// fewer messages than others, to another place of their item. Where there is none, the
+// stream is spared.
+func (p *Plan) fit(n uint32, faults []drawn) []drawn {
+	if p.cfg.MessagesOf == nil {
+		return faults
+	}
+	cfg := p.cfg
+	cfg.Messages = p.messages(n)
+	var kept []drawn
+	for _, f := range faults {
+		var free []Place
+		for _, to := range p.load.items[f.item].places {
+			once := places[to].once && slices.ContainsFunc(kept, func(g drawn) bool { return g.place == to })
+			if !once && Impossible(f.fault.Kind, to, cfg.Seat, cfg) == "" {
+				free = append(free, to)
+			}
+		}
+		switch {
+		case slices.Contains(free, f.place):
+		case len(free) == 0:
+			continue
+		default:
+			f.place = free[p.key(drawFit, n, f)%uint64(len(free))]
+		}
+		kept = append(kept, f)
+	}
+	return kept
 }
 
 // Session returns the faults of the handshake of a session, numbered from 1.
@@ -198,9 +236,9 @@ func (p *Plan) position(o *population, n uint32, d drawn) Planned {
 	}
 	switch d.place {
 	case BetweenEvents, MidEvent, GetStream:
-		f.After = p.message(at(drawAfter), p.cfg.Messages)
+		f.After = p.message(at(drawAfter), p.messages(n))
 	case BeforeResponse, MidResponse, AfterResponse:
-		f.After = p.cfg.Messages
+		f.After = p.messages(n)
 	}
 	return f
 }
@@ -223,11 +261,12 @@ func (p *Plan) opening(n uint32, resumes, first, late []Planned) (Planned, bool)
 	if resumes[0].Kind == FIN {
 		f.Kind = FIN
 	}
-	if p.cfg.Messages == 0 {
+	messages := p.messages(n)
+	if messages == 0 {
 		f.Place = AfterPriming
 		return f, true
 	}
-	f.After = p.message(unit(draw(p.cfg.Seed, drawAfter, uint64(n))), p.cfg.Messages)
+	f.After = p.message(unit(draw(p.cfg.Seed, drawAfter, uint64(n))), messages)
 	return f, true
 }
 
@@ -241,7 +280,7 @@ func (p *Plan) spread(n uint32, body []Planned, leads bool, resumes int) {
 	if len(body) == 0 {
 		return
 	}
-	messages := p.cfg.Messages
+	messages := p.messages(n)
 	slices.SortStableFunc(body, func(a, b Planned) int { return cmp.Compare(a.After, b.After) })
 	if leads && resumes > 0 {
 		if i := slices.IndexFunc(body, Planned.leads); i > 0 {

@@ -17,6 +17,7 @@ const (
 	drawLead                       // which fault comes first to make a resume possible
 	drawSurvive                    // a place that the stream survives
 	drawStorm                      // which links a storm strikes
+	drawFit                        // a place that the call of the stream has
 )
 
 // draw returns 64 bits for a purpose and the things it is about.

@@ -2,7 +2,8 @@ package chaos
 
 // Impossible says in a sentence why a kind cannot strike at a place from a seat in runs
 // like cfg; "" when it can. Of cfg it looks at Priming, IDs, Head, Messages, Sessions
-// and GetStreams.
+// and GetStreams. Of streams that make different calls it looks at the one with the most
+// messages.
 func Impossible(k Kind, p Place, seat Seat, cfg PlanConfig) string {
 	if why := misfit(k, p); why != "" {
 		return why

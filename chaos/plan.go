@@ -19,8 +19,10 @@ type PlanConfig struct {
 	Seed uint64
 	// Streams is how many streams of the load there are, numbered from 1.
 	Streams int
-	// Messages is how many messages a call sends before its response.
-	Messages int
+	// Messages is how many messages a call sends before its response; the most, where
+	// streams make different calls. MessagesOf then says how many those of a stream are.
+	Messages   int
+	MessagesOf func(stream uint32) int
 	// Mix is the faults; empty, or nothing but None: no faults.
 	Mix []Fault
 	// Priming, IDs and Head say whether the target primes its streams, gives event ids,
