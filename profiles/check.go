@@ -289,7 +289,7 @@ func (p Profile) checkRest(f *findings) {
 	}
 	for figure, limits := range p.Thresholds {
 		for i, t := range limits {
-			if err := t.check(); err != nil {
+			if err := t.check(figure); err != nil {
 				f.add(fmt.Sprintf("thresholds.%s[%d]", figure, i), "%v", err)
 			}
 		}

@@ -103,7 +103,7 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"unknown invariant – the nearest", "judge: {ignore: [no-los]}", `unknown invariant "no-los"; did you mean "no-loss"?`},
 		{"backoff above its maximum – refused", "resume: {backoff: 9s}", "backoff_max 5s is below backoff 9s"},
 		{"unknown figure – the nearest", "thresholds: {resume_caughtup: ['p(99)<1s']}", `did you mean "resume_caught_up"?`},
-		{"bad threshold – shown", "thresholds: {first_event: ['p99<1s']}", `p.yaml:1:28: bad threshold "p99<1s"; write it like p(99)<1s`},
+		{"bad threshold – shown", "thresholds: {first_event: ['p99<1s']}", `p.yaml:1:28: bad threshold "p99<1s", character 2: after p comes the quantile in brackets, such as p(99); write it like p(99)<1s`},
 		{"pointer with dots – the pointer", "calls: [{expect: {total: params.total}}]", `did you mean "/params/total"?`},
 		{"no calls – refused", "calls: []", "no calls"},
 		{"call without tool – refused", "calls: [{tool: ''}]", "a call without tool"},
