@@ -144,7 +144,7 @@ func Judge(dir string) (*result.Result, error) {
 	}
 	r, v := saved(dir, in.Header()), j.Finish(tail)
 	fill(r, v)
-	r.Timelines = timelines(v.Guilty, callOf(in.Header()), func(stream uint32) string { return repeatStream(dir, stream) })
+	r.Timelines = timelines(v.Guilty, calledIn(in.Header()), func(stream uint32) string { return repeatStream(dir, stream) })
 	if broken != nil {
 		damaged(r, broken)
 	}
@@ -212,13 +212,14 @@ func repeatStream(dir string, stream uint32) string {
 	return fmt.Sprintf("gapless run --from %s --stream %d", dir, stream)
 }
 
-// callOf describes the call of a saved run; "" when its profile is of another version.
-func callOf(h history.Header) string {
+// calledIn describes the calls of a saved run; with "" when its profile is of another
+// version.
+func calledIn(h history.Header) describer {
 	p, err := profiles.Parse("profile", []byte(h.Profile))
 	if err != nil {
-		return ""
+		return func(uint32) string { return "" }
 	}
-	return describe(p)
+	return newDescriber(p, h.Seed)
 }
 
 // Story is the timeline of one stream of a saved run, damaged or not.
@@ -244,7 +245,7 @@ func Story(dir string, stream uint32) (*result.Timeline, error) {
 			continue
 		}
 		g := feed(judge.New(setup), b).Story()
-		t := timeline(&g, callOf(in.Header()), repeatStream(dir, stream))
+		t := timeline(&g, calledIn(in.Header())(stream), repeatStream(dir, stream))
 		return &t, nil
 	}
 }

@@ -92,7 +92,7 @@ func TestARecordedPlanIsRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rec.Seed != r.Run.Seed || rec.Offer.Messages != 50 || rec.Profile.Name != "smoke" {
+	if rec.Seed != r.Run.Seed || rec.Offer.Messages[0] != 50 || rec.Profile.Name != "smoke" {
 		t.Fatalf("recorded %+v", rec)
 	}
 	stream := r.Timelines[0].Stream

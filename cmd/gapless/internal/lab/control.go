@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/gapless-dev/gapless/loadgen"
@@ -51,7 +52,7 @@ func (c *controlCall) Observe(r *history.Record) {
 // control makes the control calls. Where the profile wants none, nothing is learnt of the
 // target: the run goes by what the profile lets one expect of it.
 func (x *experiment) control(ctx context.Context) (*control, error) {
-	c := &control{marks: loadgen.NewMarks(x.c.Name, x.c.Secret), room: min(Assume(x.c.Profile).Messages+16, maxControlRecords)}
+	c := &control{marks: loadgen.NewMarks(x.c.Name, x.c.Secret), room: min(slices.Max(Assume(x.c.Profile).Messages)+16, maxControlRecords)}
 	n := x.c.Profile.Load.Control
 	if n == 0 {
 		return c, nil
@@ -61,8 +62,8 @@ func (x *experiment) control(ctx context.Context) (*control, error) {
 		return nil, err
 	}
 	plan, err := loadgen.NewPlan(loadgen.PlanConfig{
-		Seed: x.c.Seed, Streams: n, Sessions: x.c.Profile.Load.SessionCount(),
-		Kind: history.StreamControl, First: uint32(load.Total() + 1),
+		Seed: x.c.Seed, Streams: n * len(x.c.Profile.Calls), Sessions: x.c.Profile.Load.SessionCount(),
+		Kind: history.StreamControl, First: uint32(load.Total() + 1), Weights: weights(x.c.Profile),
 	})
 	if err != nil {
 		return nil, err
@@ -122,15 +123,13 @@ func (c *control) replay(j *judge.Judge, l *ledger, a *archive) error {
 // load share.
 func (x *experiment) generator(plan loadgen.Plan) (loadgen.Config, error) {
 	p := x.c.Profile
-	args, err := arguments(p, x.c.Name)
+	calls, err := calls(p, x.c.Name, x.c.Seed)
 	if err != nil {
 		return loadgen.Config{}, err
 	}
-	call := firstCall(p)
 	cfg := loadgen.Config{
 		URL: x.endpoint.URL, Dial: x.dialer.Dial, Plan: plan,
-		Revision: string(p.Target.Protocol),
-		Calls:    []loadgen.Call{{Name: call.Tool, Args: args, Deadline: call.Deadline.Std()}},
+		Revision: string(p.Target.Protocol), Calls: calls,
 		Resume: loadgen.ResumePolicy{
 			Jitter: p.Resume.Jitter.Fraction(), Backoff: p.Resume.Backoff.Std(),
 			BackoffMax: p.Resume.BackoffMax.Std(), Attempts: p.Resume.Attempts,

@@ -21,11 +21,11 @@ import (
 func TestPanicsOfGoroutinesAreErrors(t *testing.T) {
 	for name, plant := range map[string]func(*Config){
 		"in a stream": func(c *Config) {
-			c.Record = func(r *history.Record) {
+			c.Observer = eachRecord(func(r *history.Record) {
 				if r.Stream == 7 && r.Kind == history.KindEvent {
 					panic("boom")
 				}
-			}
+			})
 		},
 		"while progress is told": func(c *Config) {
 			c.Interval, c.Progress = time.Millisecond, func(report.Progress) { panic("boom") }

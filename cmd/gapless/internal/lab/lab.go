@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen"
-	"github.com/gapless-dev/gapless/loadgen/history"
 	"github.com/gapless-dev/gapless/loadgen/judge"
 	"github.com/gapless-dev/gapless/loadgen/report"
 	"github.com/gapless-dev/gapless/loadgen/result"
@@ -47,9 +46,8 @@ type Config struct {
 	Report func(*result.Result) error
 	// Halt, once closed, ends arrivals and faults; what is open drains and is judged.
 	Halt <-chan struct{}
-	// Record, if set, is given every record of the load, from the goroutine of its
-	// stream; the record is only valid during the call.
-	Record func(*history.Record)
+	// Observer, if set, sees the histories of the load beside the judge.
+	Observer loadgen.Observer
 	// Progress, if set, is told where the run is, every Interval (0 means 1 s), by one
 	// goroutine at a time.
 	Progress func(report.Progress)
@@ -164,7 +162,7 @@ func (x *experiment) prepare(c *control) (trial, error) {
 		offer.Priming, offer.IDs = facts.Primed, facts.IDs
 	}
 	if facts.Numbered {
-		offer.Messages = int(facts.Messages)
+		offer.Messages[0] = int(facts.Messages)
 	}
 	if x.c.Offer != nil {
 		offer = *x.c.Offer
@@ -176,7 +174,7 @@ func (x *experiment) prepare(c *control) (trial, error) {
 	setup := judge.Setup{
 		Revision: c.target.Revision, Dialect: p.Target.Dialect, Contract: judge.Contract(p.Judge.Contract),
 		Oracle: judge.Oracle(p.Judge.Oracle), Strict: p.Judge.Strict, Ignore: p.Judge.Ignore,
-		Expected: int64(max(firstCall(p).Expect.Messages, 0)), Ledger: x.ledger != nil,
+		Expected: int64(max(p.Calls[0].Expect.Messages, 0)), Ledger: x.ledger != nil,
 		Streams: plans.Streams(), Faults: plans.Planned(), Named: plans.named(p), Reach: reach(p), Probes: p.Judge.Probes, Sessions: c.target.Sessions,
 	}.With(facts)
 	if x.c.Only != 0 {
@@ -245,9 +243,12 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 		defer func() { err = errors.Join(err, seat.leave()) }()
 		cfg.Dial = seat.Dial
 	}
-	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, a, x.c.Record)
+	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, a, x.c.Observer)
 	p := x.c.Profile
-	cfg.Calls[0].Expected, cfg.Observer, cfg.Live = t.offer.Messages, court, new(loadgen.Live)
+	for i := range cfg.Calls {
+		cfg.Calls[i].Expected = t.offer.Messages[i]
+	}
+	cfg.Observer, cfg.Live = court, new(loadgen.Live)
 	cfg.Cancel, cfg.Probes = p.Load.Cancel.Fraction(), p.Judge.Probes
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)

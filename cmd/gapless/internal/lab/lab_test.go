@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gapless-dev/gapless/internal/memnet"
+	"github.com/gapless-dev/gapless/loadgen"
 	"github.com/gapless-dev/gapless/loadgen/history"
 	"github.com/gapless-dev/gapless/loadgen/result"
 	"github.com/gapless-dev/gapless/profiles"
@@ -147,6 +148,12 @@ func hasFinding(tl result.Timeline, name string) bool {
 	return false
 }
 
+// eachRecord observes all streams with one function.
+type eachRecord func(*history.Record)
+
+func (f eachRecord) Open(loadgen.Arrival) loadgen.StreamObserver { return f }
+func (f eachRecord) Observe(r *history.Record)                   { f(r) }
+
 // TestSameSeedSameHistories: draws are keyed by stream and places are positions, so
 // that each stream's history repeats, whatever the scheduler does.
 func TestSameSeedSameHistories(t *testing.T) {
@@ -156,12 +163,12 @@ func TestSameSeedSameHistories(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := smallRun(t, nil)
 			c.Seed = seed
-			c.Record = func(r *history.Record) {
+			c.Observer = eachRecord(func(r *history.Record) {
 				mu.Lock()
 				defer mu.Unlock()
 				all[r.Stream] += fmt.Sprintln(r.Kind, r.Attempt, r.Exchange.Cursor, r.Head.Status, r.Head.Missed, r.Event.Class, r.Event.Seq,
 					r.Event.Cursor, r.End, r.Injection, r.Outcome)
-			}
+			})
 			mustRun(t, c)
 		})
 		return all

@@ -1,11 +1,9 @@
 package lab
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/gapless-dev/gapless/chaos"
 	"github.com/gapless-dev/gapless/loadgen"
@@ -37,8 +35,8 @@ func (p Plans) Planned() int {
 
 // An Offer is what a target is known or assumed to do.
 type Offer struct {
-	// Messages per call, 0 when unknown.
-	Messages int
+	// Messages of each call of the profile, 0 when unknown.
+	Messages []int
 	// Priming, IDs and Head: it opens its streams with an event of an id and no data,
 	// gives event ids, and names the head of its log when a stream is resumed.
 	Priming, IDs, Head bool
@@ -47,9 +45,13 @@ type Offer struct {
 // Assume is the offer that a profile lets one expect before any call was made: the
 // reference server's, or that of a server that does everything.
 func Assume(p profiles.Profile) Offer {
-	o := Offer{Messages: max(int(firstCall(p).Expect.Messages), 0), IDs: true, Priming: string(p.Target.Protocol) >= "2025-11-25", Head: p.Reference()}
-	if o.Messages == 0 && firstCall(p).Tool == "emit" {
-		o.Messages = p.Emit.Messages
+	o := Offer{IDs: true, Priming: string(p.Target.Protocol) >= "2025-11-25", Head: p.Reference()}
+	for _, c := range p.Calls {
+		n := max(int(c.Expect.Messages), 0)
+		if n == 0 && emits(c) {
+			n = p.Emit.Messages
+		}
+		o.Messages = append(o.Messages, n)
 	}
 	return o
 }
@@ -69,7 +71,7 @@ func NewPlans(p profiles.Profile, seed uint64, o Offer, only uint32) (Plans, err
 	if only > 0 {
 		cfg = loadgen.PlanConfig{Seed: seed, Streams: 1, First: only, Sessions: cfg.Sessions, Kind: cfg.Kind}
 	}
-	cfg.Canary = uint32(n + p.Load.Control + 1)
+	cfg.Canary = uint32(n + controlCalls(p) + 1)
 	arrivals, err := loadgen.NewPlan(cfg)
 	if err != nil {
 		return Plans{}, err
@@ -92,11 +94,28 @@ func faultPlan(p profiles.Profile, seed uint64, o Offer, n int, arrivals loadgen
 	if err != nil {
 		return nil, err
 	}
-	return chaos.NewPlan(chaos.PlanConfig{
-		Seed: seed, Streams: n, Messages: o.Messages, Mix: mix, Priming: o.Priming, IDs: o.IDs, Head: o.Head,
-		Seat: seat, Sessions: arrivals.Sessions(), GetStreams: arrivals.Gets(), FirstGet: uint32(n + p.Load.Control + 2),
+	calls, err := loadgen.NewPlan(loadConfig(p, seed))
+	if err != nil {
+		return nil, err
+	}
+	cfg := chaos.PlanConfig{
+		Seed: seed, Streams: n, Messages: slices.Max(o.Messages), Mix: mix, Priming: o.Priming, IDs: o.IDs, Head: o.Head,
+		Seat: seat, Sessions: arrivals.Sessions(), GetStreams: arrivals.Gets(), FirstGet: uint32(n + controlCalls(p) + 2),
 		Start: f.Start.Std(), Stop: f.Stop.Std(),
-	})
+	}
+	if len(o.Messages) > 1 {
+		cfg.MessagesOf = func(stream uint32) int { return o.Messages[callOf(calls, stream)] }
+	}
+	return chaos.NewPlan(cfg)
+}
+
+// callOf is the call that a stream of the load makes; those beside the load make the
+// first.
+func callOf(load loadgen.Plan, stream uint32) int {
+	if stream < 1 || int(stream) > load.Total() {
+		return 0
+	}
+	return load.Arrival(load.Gets() + int(stream) - 1).Call
 }
 
 // Mix translates the faults of a profile.
@@ -132,6 +151,7 @@ func Mix(items []profiles.Fault) ([]chaos.Fault, error) {
 func loadConfig(p profiles.Profile, seed uint64) loadgen.PlanConfig {
 	cfg := loadgen.PlanConfig{
 		Seed: seed, Sessions: p.Load.SessionCount(), GetStreams: p.Load.GetStreams, Kind: history.StreamLoad,
+		Weights: weights(p),
 	}
 	if l := p.Load; l.Rate == 0 && len(l.Stages) == 0 {
 		cfg.Streams, cfg.Calls, cfg.Ramp = l.Streams, l.Calls, l.Ramp.Std()
@@ -179,84 +199,4 @@ func (p Plans) named(profile profiles.Profile) []string {
 		}
 	}
 	return all
-}
-
-func firstCall(p profiles.Profile) profiles.Call {
-	if len(p.Calls) == 0 {
-		return profiles.DefaultCall()
-	}
-	return p.Calls[0]
-}
-
-// emitArgs are the arguments of the reference server's tool.
-type emitArgs struct {
-	Messages   int     `json:"messages"`
-	IntervalMS float64 `json:"interval_ms"`
-	Burst      int     `json:"burst"`
-	Bytes      int64   `json:"bytes"`
-	Result     int64   `json:"result_bytes"`
-	Polling    int     `json:"polling_closes,omitempty"`
-	Requests   int     `json:"requests,omitempty"`
-	On         string  `json:"on,omitempty"`
-	Hold       *hold   `json:"hold,omitempty"`
-}
-
-// hold makes the server emit nothing until so many calls with this key are open.
-type hold struct {
-	Key     string `json:"key"`
-	Streams int    `json:"streams"`
-}
-
-// arguments returns what a call sends. Of the arrivals of a load that holds, only
-// the planned ones wait for each other.
-func arguments(p profiles.Profile, run string) (func(loadgen.Arrival) json.RawMessage, error) {
-	call := firstCall(p)
-	if call.Tool != "emit" || len(call.Args) > 0 {
-		args, err := json.Marshal(call.Args)
-		if err != nil {
-			return nil, fmt.Errorf("arguments of %s: %w", call.Tool, err)
-		}
-		if string(args) == "null" {
-			args = []byte("{}")
-		}
-		return func(loadgen.Arrival) json.RawMessage { return args }, nil
-	}
-	e := emitArgs{
-		Messages: p.Emit.Messages, IntervalMS: p.Emit.Interval.Std().Seconds() * 1000, Burst: p.Emit.Burst,
-		Bytes: int64(p.Emit.Bytes), Result: int64(p.Emit.ResultBytes),
-	}
-	get := e
-	get.On = "get"
-	e.Polling, e.Requests = p.Emit.PollingCloses, p.Emit.Requests
-	held := e
-	if p.Load.Hold {
-		held.Hold = &hold{Key: run, Streams: p.Load.Streams}
-	}
-	var texts [3]json.RawMessage
-	for i, args := range []emitArgs{e, held, get} {
-		text, err := json.Marshal(args)
-		if err != nil {
-			return nil, fmt.Errorf("arguments of emit: %w", err)
-		}
-		texts[i] = text
-	}
-	return func(a loadgen.Arrival) json.RawMessage {
-		switch a.Kind {
-		case history.StreamLoad:
-			return texts[1]
-		case history.StreamGet:
-			return texts[2]
-		}
-		return texts[0]
-	}, nil
-}
-
-// describe shows a call as a person would write it.
-func describe(p profiles.Profile) string {
-	call := firstCall(p)
-	args, err := arguments(p, "run")
-	if err != nil {
-		return call.Tool
-	}
-	return strings.TrimSpace(call.Tool + " " + string(args(loadgen.Arrival{Kind: history.StreamControl})))
 }

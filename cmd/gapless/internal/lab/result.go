@@ -50,7 +50,7 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 	if p.Reference() { // another target's is not known before it is measured (resume_backoff)
 		r.Resumes.AskedSeconds = p.Server.Retry.Std().Seconds()
 	}
-	r.Timelines = timelines(v.Guilty, describe(p), func(stream uint32) string {
+	r.Timelines = timelines(v.Guilty, newDescriber(p, x.c.Seed), func(stream uint32) string {
 		if x.c.Save == "" {
 			return x.c.Command
 		}
@@ -61,12 +61,12 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 
 // timelines tells the stories of the damaged streams, those first that lost, repeated
 // or misordered something: they are what most people come for.
-func timelines(guilty []judge.Guilty, call string, repeat func(stream uint32) string) []result.Timeline {
+func timelines(guilty []judge.Guilty, call describer, repeat func(stream uint32) string) []result.Timeline {
 	sorted := slices.Clone(guilty)
 	slices.SortStableFunc(sorted, func(a, b judge.Guilty) int { return cmp.Compare(gravity(a), gravity(b)) })
 	var all []result.Timeline
 	for i := range sorted {
-		all = append(all, timeline(&sorted[i], call, repeat(sorted[i].Stream)))
+		all = append(all, timeline(&sorted[i], call(sorted[i].Stream), repeat(sorted[i].Stream)))
 	}
 	return all
 }

@@ -26,7 +26,10 @@ import (
 //	{{rand 1 100}}  a whole number from 1 to 100, likewise
 //	{{uuid}}        a UUID
 //	{{file "f"}}    the content of a file, read once
-type template struct{ parts []part }
+type template struct {
+	parts []part
+	text  bool // all values are texts: the arguments of a prompt
+}
 
 // A part is text as it is, or what fills it in.
 type part struct {
@@ -39,10 +42,16 @@ type part struct {
 const maxTemplateFile = 1 << 20
 
 // compile reads the templates in all texts of a JSON object. Keys are left as they are.
-func compile(args map[string]any) (*template, error) {
-	t := new(template)
+// With text, all values have to be texts (2025-11-25 prompts, Getting a Prompt).
+func compile(args map[string]any, text bool) (*template, error) {
+	t := &template{text: text}
 	if args == nil {
 		args = map[string]any{}
+	}
+	for name, v := range args {
+		if _, is := v.(string); text && !is {
+			return nil, fmt.Errorf("%s is no text; the arguments of a prompt are", name)
+		}
 	}
 	if err := t.value(args); err != nil {
 		return nil, err
@@ -100,7 +109,7 @@ var action = regexp.MustCompile(`\{\{.*?\}\}`)
 
 func (t *template) string(s string) error {
 	found := action.FindAllStringIndex(s, -1)
-	if len(found) == 1 && found[0][0] == 0 && found[0][1] == len(s) {
+	if len(found) == 1 && !t.text && found[0][0] == 0 && found[0][1] == len(s) {
 		p, err := parseAction(s)
 		if err == nil && !p.bare {
 			t.add(`"`)
@@ -180,7 +189,7 @@ func readBounded(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, maxTemplateFile+1))
 	switch {
 	case err != nil:

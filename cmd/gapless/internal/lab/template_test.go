@@ -17,7 +17,7 @@ func expand(t *testing.T, args string, seed uint64, stream uint32) string {
 	if err := json.Unmarshal([]byte(args), &v); err != nil {
 		t.Fatal(err)
 	}
-	tm, err := compile(v)
+	tm, err := compile(v, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +79,22 @@ func TestTemplatesThatAreWrong(t *testing.T) {
 		`{{file "/no/such"}}`:    "no such file",
 		`x {{file "/dev/zero"}}`: "more than 1 MiB",
 	} {
-		if _, err := compile(map[string]any{"a": []any{text}}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := compile(map[string]any{"a": []any{text}}, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// TestPromptArguments checks that a prompt is given texts alone.
+func TestPromptArguments(t *testing.T) {
+	tm, err := compile(map[string]any{"n": "{{seq}}", "m": "x"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(tm.arguments(1)(loadgen.Arrival{Stream: 7})); got != `{"m":"x","n":"7"}` {
+		t.Error(got)
+	}
+	if _, err := compile(map[string]any{"n": 7}, true); err == nil {
+		t.Error("a number passes for a text")
 	}
 }

@@ -22,7 +22,7 @@ type court struct {
 	saved  *archive
 	// violated, if set, is called after every batch from the first violation on.
 	violated func()
-	record   func(*history.Record)
+	beside   loadgen.Observer // nil: nobody looks on
 
 	cuts    atomic.Int64
 	settled chan *track
@@ -42,10 +42,11 @@ type track struct {
 	victim *chaos.Victim // nil: no faults
 	call   string        // the key of its call in the ledger
 	saved  *history.Recorder
+	beside loadgen.StreamObserver // nil: nobody looks on
 }
 
-func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger, a *archive, record func(*history.Record)) *court {
-	c := &court{judge: j, faults: faults, marks: marks, ledger: l, saved: a, record: record, settled: make(chan *track, 4*ledgerBatch), broken: make(chan struct{})}
+func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger, a *archive, beside loadgen.Observer) *court {
+	c := &court{judge: j, faults: faults, marks: marks, ledger: l, saved: a, beside: beside, settled: make(chan *track, 4*ledgerBatch), broken: make(chan struct{})}
 	c.group.OnPanic = func() { close(c.broken) }
 	c.group.Go(c.clerk)
 	return c
@@ -55,6 +56,9 @@ func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger
 func (c *court) Open(a loadgen.Arrival) loadgen.StreamObserver {
 	t := &track{court: c, of: a, stream: c.judge.Open(a.Session, a.Stream, a.Kind), call: c.marks.Of(a.Session, a.Stream)}
 	t.saved = c.saved.open(a.Kind, a.Session, a.Stream)
+	if c.beside != nil {
+		t.beside = c.beside.Open(a)
+	}
 	if a.Kind == history.StreamLoad || a.Kind == history.StreamGet {
 		t.victim = c.faults.Victim(a.Stream)
 	}
@@ -64,8 +68,8 @@ func (c *court) Open(a loadgen.Arrival) loadgen.StreamObserver {
 // Observe implements loadgen.StreamObserver.
 func (t *track) Observe(r *history.Record) {
 	t.note(r)
-	if t.court.record != nil {
-		t.court.record(r)
+	if t.beside != nil {
+		t.beside.Observe(r)
 	}
 	switch r.Kind {
 	case history.KindInjection:
