@@ -21,6 +21,7 @@ const (
 const (
 	Interrupted = "interrupted"
 	AtViolation = "at the first violation"
+	AtThreshold = "at a threshold"
 )
 
 // Words of [Load.Model].
@@ -265,10 +266,13 @@ type Reached struct {
 
 // A Threshold is a limit on a figure and the figure.
 type Threshold struct {
-	Figure     string  `json:"figure"`
-	Expression string  `json:"expression"`
-	Value      float64 `json:"value"`
-	OK         bool    `json:"ok"`
+	Figure     string `json:"figure"`
+	Expression string `json:"expression"`
+	// Value is in seconds for a time, else a number or a share of one: Unit says which.
+	Value float64 `json:"value"`
+	OK    bool    `json:"ok"`
+	Unit  string  `json:"unit"` // Seconds, Times or Share
+	Why   string  `json:"why"`  // why there is no value; it is then not OK
 }
 
 // Control is the account of the calls made first, without faults.
@@ -306,6 +310,10 @@ type Figures struct {
 	P99   float64 `json:"p99"`
 	P999  float64 `json:"p999"`
 	Max   float64 `json:"max"`
+	// Where the quantiles lie: see [Interval]. They make results comparable.
+	P50Interval Range `json:"p50_interval"`
+	P90Interval Range `json:"p90_interval"`
+	P99Interval Range `json:"p99_interval"`
 }
 
 // Generator is what the load generator cost itself.
