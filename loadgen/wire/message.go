@@ -83,18 +83,21 @@ func (l *lexer) open() bool {
 	return false
 }
 
-func (m *Message) readParams(l *lexer) {
+func (m *Message) readParams(l *lexer, w *finder) {
 	m.forget(memberToken | memberProgress | memberTotal)
 	m.Token, m.TokenText, m.HasProgress, m.HasTotal, m.Progress, m.Total = nil, false, false, false, 0, 0
+	w.again()
 	if c := l.peek(); c != '{' {
 		m.shape = m.shape || c != '['
-		l.skip(1)
+		m.readPositions(l, w)
 		return
 	}
 	l.i++
 	k, more := l.key(true)
 	for ; more; k, more = l.key(false) {
-		switch string(m.resolve(l, k)) {
+		key := m.resolve(l, k)
+		from, known := l.i, true
+		switch string(key) {
 		case "progressToken":
 			m.once(memberToken)
 			m.readToken(l)
@@ -105,9 +108,25 @@ func (m *Message) readParams(l *lexer) {
 			m.once(memberTotal)
 			m.Total, m.HasTotal = readNumber(l)
 		default:
+			known = false
+		}
+		switch n := w.at(key); {
+		case n != nil && !l.bad:
+			l.i = from // a value that counts twice, and is short if it counts as what it is here
+			w.value(m, l, n, 2)
+		case !known:
 			l.skip(2)
 		}
 	}
+}
+
+// readPositions reads params that are an array, or no params at all.
+func (m *Message) readPositions(l *lexer, w *finder) {
+	if w != nil && l.peek() == '[' {
+		w.elements(m, l, &w.paths.root, 1)
+		return
+	}
+	l.skip(1)
 }
 
 func (m *Message) readToken(l *lexer) {

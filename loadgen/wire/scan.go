@@ -64,7 +64,10 @@ const textKept = 4 << 10
 // UTF-8 and has the shape of a message, and what it says of itself. It allocates
 // nothing unless one of the strings in Message contains an escape. Of a key given twice
 // the last one counts, and IllegalDupKeys says so.
-func Scan(data []byte, m *Message) {
+func Scan(data []byte, m *Message) { m.scan(data, nil) }
+
+// scan is Scan that also looks for what w wants, if it is not nil.
+func (m *Message) scan(data []byte, w *finder) {
 	text := m.text[:0]
 	if cap(text) > textKept {
 		text = nil
@@ -75,7 +78,7 @@ func Scan(data []byte, m *Message) {
 	switch l.peek() {
 	case '{':
 		l.i++
-		m.envelope(&l)
+		m.envelope(&l, w)
 	case '[':
 		batch = true
 		l.skip(0)
@@ -104,7 +107,7 @@ func Scan(data []byte, m *Message) {
 }
 
 // envelope reads the members of the message behind its brace.
-func (m *Message) envelope(l *lexer) {
+func (m *Message) envelope(l *lexer, w *finder) {
 	k, more := l.key(true)
 	for ; more; k, more = l.key(false) {
 		switch string(m.resolve(l, k)) {
@@ -122,7 +125,7 @@ func (m *Message) envelope(l *lexer) {
 			m.Method, m.shape = method, m.shape || !ok
 		case "params":
 			m.once(memberParams)
-			m.readParams(l)
+			m.readParams(l, w)
 		case "result":
 			m.once(memberResult)
 			m.readResult(l)
