@@ -74,6 +74,8 @@ func (c Config) validateCalls() error {
 		complain(call.Name == "", "a tool, resource or prompt must be named")
 		complain(call.Expected < 0, "expected must not be negative: %d", call.Expected)
 		complain(call.Deadline < 0, "deadline must not be negative: %v", call.Deadline)
+		_, err := call.Numbering.compile()
+		complain(err != nil, "%w", err)
 	}
 	return errors.Join(errs...)
 }
@@ -83,6 +85,7 @@ func (c Config) validateCalls() error {
 type spoken struct {
 	Call
 	name []byte // as a JSON string
+	num  numbering
 }
 
 func speak(calls []Call) []spoken {
@@ -91,7 +94,8 @@ func speak(calls []Call) []spoken {
 		c.Method = or(c.Method, MethodTool)
 		c.Deadline = or(c.Deadline, 60*time.Second)
 		name, _ := json.Marshal(c.Name) // a string can always be marshalled
-		all[i] = spoken{Call: c, name: name}
+		num, _ := c.Numbering.compile() // Validate has asked
+		all[i] = spoken{Call: c, name: name, num: num}
 	}
 	return all
 }

@@ -40,6 +40,7 @@ type stream struct {
 	rd  wire.Reader
 	ev  wire.Event
 	msg wire.Message
+	num numbers
 	rec history.Record
 
 	// Over the whole stream:
@@ -91,6 +92,7 @@ func (s *stream) run(ctx context.Context, a Arrival) {
 
 func (s *stream) reset(a Arrival) {
 	*s = stream{r: s.r, a: a, of: &s.r.calls[a.Call], body: s.body[:0], fields: s.fields[:0], batch: s.batch, numbered: true}
+	s.num.begin(&s.of.num)
 	if s.r.c.Observer != nil {
 		s.obs = s.r.c.Observer.Open(a)
 	}

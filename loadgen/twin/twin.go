@@ -4,3 +4,6 @@ package twin
 
 // A Twin is what control calls showed of one call.
 type Twin struct{}
+
+// A Counter numbers the messages of one stream.
+type Counter struct{ Twin *Twin }
