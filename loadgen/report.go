@@ -100,6 +100,7 @@ type Live struct {
 	opened, open, maxOpen, settled     atomic.Int64
 	delivered, resumes, links, answers atomic.Int64
 	dropped, probes                    atomic.Int64
+	running                            atomic.Pointer[runner] // what Quantile, Mean and Outcomes look into
 }
 
 // Progress is a snapshot of [Live].

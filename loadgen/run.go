@@ -54,6 +54,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		return Report{}, fmt.Errorf("load: %w", err)
 	}
 	r := newRunner(c.withDefaults())
+	r.c.Live.running.Store(r)
 	begun := r.now()
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
