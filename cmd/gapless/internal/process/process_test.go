@@ -188,7 +188,7 @@ func TestDeathIsTold(t *testing.T) {
 
 func TestStopAsksFirst(t *testing.T) {
 	said := waitFor("ready")
-	p := start(t, process.Config{Command: `trap 'echo bye >&2; exit 0' TERM; echo ready; sleep 100 & wait`, Log: said})
+	p := start(t, process.Config{Command: `trap 'echo bye >&2; exit 0' TERM; sleep 100 >/dev/null 2>&1 & echo ready; wait`, Log: said})
 	said.wait(t)
 	if p.Died() != nil {
 		t.Errorf("it is alive, and Died() = %v", p.Died())
