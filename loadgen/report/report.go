@@ -37,6 +37,9 @@ func Text(w io.Writer, r *result.Result, o Options) error {
 	p.blank()
 	p.verdict(r)
 	p.blank()
+	if len(r.Notes) > 0 {
+		p.list("note", r.Notes)
+	}
 	switch r.Verdict {
 	case result.Holds:
 		holds(p, r)

@@ -21,6 +21,7 @@ const (
 const (
 	Interrupted = "interrupted"
 	AtViolation = "at the first violation"
+	TargetDied  = "the target died"
 	AtThreshold = "at a threshold"
 )
 
@@ -38,6 +39,7 @@ type Result struct {
 
 	Verdict  string   `json:"verdict"`  // Holds, Violated or Inconclusive; "" is Inconclusive
 	Sentence string   `json:"sentence"` // the verdict in words a person can repeat
+	Notes    []string `json:"notes"`    // what one has to know of the way to the target
 	Why      []string `json:"why"`      // what was not reached or could not be told
 	Seen     []string `json:"seen"`     // what was seen all the same, of an inconclusive run
 	Next     []string `json:"next"`     // what to do about it
@@ -77,8 +79,8 @@ type Run struct {
 	Version         string    `json:"version"` // of gapless
 	Started         time.Time `json:"started"`
 	DurationSeconds float64   `json:"duration_seconds"`
-	// Stopped says why the run ended before its plan did: Interrupted, AtViolation;
-	// "" when it did not.
+	// Stopped says why the run ended before its plan did: Interrupted, AtViolation,
+	// TargetDied or AtThreshold; "" when it did not.
 	Stopped string `json:"stopped"`
 	Target  Target `json:"target"`
 }
@@ -95,6 +97,8 @@ type Target struct {
 	// Store is the event store of the reference server when the run started it
 	// itself, else "".
 	Store string `json:"store"`
+	// PID is the process of the target, 0 when it is not known.
+	PID int64 `json:"pid"`
 }
 
 // Load is the shape of the load. In the open model arrivals come at their planned
