@@ -41,23 +41,17 @@ type wish struct {
 }
 
 func (p Profile) wishes() []wish {
-	return slices.Concat(p.targetWishes(), p.callWishes(), p.judgeWishes())
+	return slices.Concat(p.targetWishes(), p.judgeWishes())
 }
 
 func (p Profile) targetWishes() []wish {
 	t, s := p.Target, p.Server
 	return []wish{
-		{t.Dialect != "resume", "dialect " + t.Dialect + " (built: resume)"},
-		{t.Transport != "http", "transport " + t.Transport + " (built: http)"},
-		{t.Exec != "", "target.exec: start the server yourself and give its url"},
-		{t.URL != "" && !strings.HasPrefix(strings.ToLower(t.URL), "http://"), "urls other than http://"},
-		{t.OAuth.TokenURL != "", "target.oauth"},
-		{t.HTTP != "auto", "target.http"},
-		{t.Token.Env != "" || t.Token.File != "" || len(t.Token.Command) > 0, "target.token: give the header Authorization in target.headers"},
-		{t.TLS != TLS{}, "target.tls"},
-		{t.HTTPProxy != "env" && t.HTTPProxy != "none", "target.http_proxy"},
-		{t.MaxRate > 0, "target.max_rate"},
-		{t.PID > 0, "target.pid"},
+		{t.Dialect != "resume" && t.Dialect != "modern", "dialect " + t.Dialect + " (built: resume and modern)"},
+		{t.Dialect == "modern" && p.Reference(), "dialect modern of the reference server (name another target)"},
+		{t.Transport != "http" && t.Transport != "stdio", "transport " + t.Transport + " (built: http and stdio)"},
+		{t.Transport == "stdio" && t.Exec == "", "transport stdio of the reference server (name exec)"},
+		{strings.HasPrefix(t.URL, "ws"), "urls of WebSockets"},
 		{s.Store != "memory" && s.Store != "none", "store " + s.Store + " (built: memory and none)"},
 		{s.Delivery != "follow", "delivery " + s.Delivery + " (built: follow)"},
 		{s.Lock != "stream", "lock " + s.Lock + " (built: stream)"},
@@ -74,22 +68,9 @@ func builtDefect(defect string) bool {
 	})
 }
 
-func (p Profile) callWishes() []wish {
-	pointers := DefaultCall().Expect
-	wishes := []wish{{len(p.Calls) > 1, "several calls drawn by weight"}}
-	for _, c := range p.Calls {
-		other := c.Expect.Method != pointers.Method || c.Resource != "" || c.Prompt != "" || c.Expect.Sequence != pointers.Sequence || c.Expect.Total != pointers.Total
-		wishes = append(wishes,
-			wish{other, "numbering at other places (calls.expect.sequence, calls.expect.total)"},
-			wish{c.Expect.Digest != "", "digests (calls.expect.digest)"})
-	}
-	return wishes
-}
-
 func (p Profile) judgeWishes() []wish {
 	j := p.Judge
 	return []wish{
-		{j.Oracle == "twin" || j.Oracle == "wire", "oracle " + j.Oracle + " (built: auto, ledger and numbered)"},
-		{len(p.Thresholds) > 0, "thresholds"},
+		{j.Oracle == "wire", "oracle " + j.Oracle + " (built: auto, ledger, numbered and twin)"},
 	}
 }

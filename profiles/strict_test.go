@@ -162,20 +162,16 @@ func TestBuilt(t *testing.T) {
 		{"a crash of the server – refused", "faults: {mix: [{kind: server-crash, every: 3s}]}", "fault kind server-crash"},
 		{"a drain of the server – refused", "faults: {mix: [{kind: server-drain, every: 3s}]}", "fault kind server-drain"},
 		{"a neighbour – refused", "faults: {mix: [{kind: noisy-neighbour, every: 3s}]}", "fault kind noisy-neighbour"},
-		{"oracle – refused", "judge: {oracle: twin}", "oracle twin"},
+		{"oracle – refused", "judge: {oracle: wire}", "oracle wire"},
+		{"modern reference server – refused", "target: {dialect: modern}", "dialect modern of the reference server"},
+		{"reference server over stdio – refused", "target: {transport: stdio}", "transport stdio of the reference server"},
+		{"url of a WebSocket – refused", "target: {url: 'ws://a/b'}", "urls of WebSockets"},
 		{"dialect – refused", "target: {dialect: streams, transport: ws}", "transport ws"},
 		{"old revision of another dialect – refused", "target: {dialect: umcp, protocol: 2025-03-26}", "dialect umcp"},
 		{"store – refused", "server: {store: 'bbolt:x'}", "store bbolt:x"},
 		{"handoff – refused", "server: {delivery: handoff}", "delivery handoff"},
 		{"lock – refused", "server: {lock: global}", "lock global"},
 		{"defect – refused", "server: {defect: S07}", "defect S07"},
-		{"exec – refused", "target: {exec: x, transport: stdio}", "target.exec"},
-		{"https – refused", "target: {url: 'https://a/b'}", "urls other than http"},
-		{"token – refused", "target: {token: {env: A}}", "target.token"},
-		{"several calls – refused", "calls: [{}, {}]", "several calls"},
-		{"digest – refused", "calls: [{expect: {digest: /a}}]", "digests"},
-		{"other pointer – refused", "calls: [{expect: {total: /a}}]", "numbering at other places"},
-		{"thresholds – refused", "thresholds: {first_event: ['p(99)<1s']}", "thresholds"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, err := profiles.Parse("p.yaml", []byte(tc.text))
@@ -192,6 +188,8 @@ func TestBuilt(t *testing.T) {
 		"server: {store: none}\njudge: {contract: none}", "judge: {contract: at-least-once, ignore: [primed], probes: 0}", "judge: {contract: bounded}",
 		"target: {protocol: 2025-03-26}", "load: {rate: 1/s, duration: 1s, cancel: 10%}", "load: {stages: [{for: 1s, rate: 1/s}], max_open: 5}",
 		"load: {get_streams: 1}\nfaults: {seat: proxy, start: 1s, stop: 3s, mix: [{at: [get-stream, request, headers, before-first-id, initialize], per_stream: 1}]}",
+		"target: {exec: x, transport: stdio}", "target: {url: 'https://a/b', token: {env: A}, http: '2', tls: {ca: x}, max_rate: 5/s, pid: 3}", "target: {url: 'http://a/b', dialect: modern}",
+		"calls: [{}, {tool: a, weight: 3, expect: {digest: /a, total: /b}}]\nthresholds: {first_event: ['p(99)<1s']}", "judge: {oracle: twin}",
 		"emit: {polling_closes: 1, requests: 2}\nreach: {storms: 1}\nhistory: {bytes: 1MiB}",
 	} {
 		p, err := profiles.Parse("p.yaml", []byte(text))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,13 +27,23 @@ type override struct {
 // of the profile (DESIGN §6). Flags are applied in this order, whatever their
 // order on the command line; values are read by the profile's own types.
 func overrides() []override {
-	return []override{
+	return append(reachOverrides(), []override{
 		{"target", "URL", "test this server (default: the reference server, started for the run)", "target.url",
 			func(p *profiles.Profile, v string) error { p.Target.URL = v; return nil }},
-		{"protocol", "REV", "revision of MCP: 2025-11-25, 2025-06-18 or 2025-03-26", "target.protocol",
+		{"exec", "CMD", "start the server with this command first, stop it afterwards", "target.exec",
+			func(p *profiles.Profile, v string) error { p.Target.Exec = v; return nil }},
+		{"transport", "T", "http, or stdio with --exec", "target.transport",
+			func(p *profiles.Profile, v string) error { p.Target.Transport = v; return nil }},
+		{"dialect", "D", "how resuming looks on the wire: resume or modern", "target.dialect",
+			func(p *profiles.Profile, v string) error { p.Target.Dialect = v; return nil }},
+		{"protocol", "REV", "revision of MCP: 2025-11-25, 2025-06-18, 2025-03-26 or 2026-07-28", "target.protocol",
 			func(p *profiles.Profile, v string) error { return p.Target.Protocol.UnmarshalText([]byte(v)) }},
 		{"tool", "NAME", "the tool to call (default emit)", "calls",
-			func(p *profiles.Profile, v string) error { firstCall(p).Tool = v; return nil }},
+			func(p *profiles.Profile, v string) error {
+				c := firstCall(p)
+				c.Tool, c.Resource, c.Prompt = v, "", ""
+				return nil
+			}},
 		{"args", "JSON", "its arguments, a JSON object", "calls", setArgs},
 		{"expect", "N", "messages per call (default: learnt from control calls)", "calls",
 			func(p *profiles.Profile, v string) error {
@@ -53,7 +64,7 @@ func overrides() []override {
 			func(p *profiles.Profile, v string) error { p.Faults.Seat = v; return nil }},
 		{"contract", "C", "what the target promises: exactly-once, at-least-once, bounded or none", "judge.contract",
 			func(p *profiles.Profile, v string) error { p.Judge.Contract = v; return nil }},
-		{"oracle", "O", "where the truth comes from: auto, ledger or numbered", "judge.oracle",
+		{"oracle", "O", "where the truth comes from: auto, ledger, numbered or twin", "judge.oracle",
 			func(p *profiles.Profile, v string) error { p.Judge.Oracle = v; return nil }},
 		{"store", "STORE", "event store of the reference server: memory or none", "server.store",
 			func(p *profiles.Profile, v string) error { p.Server.Store = v; return nil }},
@@ -61,7 +72,7 @@ func overrides() []override {
 			func(p *profiles.Profile, v string) error { p.Server.OnConflict = v; return nil }},
 		{"defect", "CODE", "plant a bug in the reference server: S03, S03b,k=10, S05, S05b", "server.defect",
 			func(p *profiles.Profile, v string) error { p.Server.Defect = v; return nil }},
-	}
+	}...)
 }
 
 // number makes the setter of a whole number; p picks the field.
@@ -151,7 +162,8 @@ func addOverrides(cmd *cobra.Command) {
 	}
 	cmd.Flags().StringArray("stage", nil, "`D:RATE`, such as 30s:200/s: the open model moves to this rate; repeatable")
 	cmd.Flags().StringArray("fault", nil, "`KIND[@PLACE[,PLACE]][:N]`, N per stream; repeatable; replaces the profile's mix; none: no faults")
-	cmd.Flags().StringArrayP("header", "H", nil, "`'K: V'`: a header of every request; repeatable")
+	cmd.Flags().StringArray("threshold", nil, "`FIGURE:LIMIT`, such as 'resume_caught_up:p(99)<1s'; repeatable, added to the profile's; exit 99 if one fails")
+	addReachSwitches(cmd)
 	cmd.Flags().Bool("strict", false, "deviations from SHOULD clauses decide the verdict too")
 }
 
@@ -179,7 +191,10 @@ func applyOverrides(cmd *cobra.Command, p *profiles.Profile) error {
 	}
 	given("stage", "load.stages", func() error { return setStages(cmd, p) })
 	given("fault", "faults.mix", func() error { return setFaults(cmd, p) })
-	given("header", "target.headers", func() error { return setHeaders(cmd, p) })
+	given("threshold", "thresholds", func() error { return setThresholds(cmd, p) })
+	given("header", "target.headers", func() error { return setHeaders(cmd, &p.Target) })
+	given("insecure", "target.tls", func() (err error) { p.Target.TLS.Insecure, err = cmd.Flags().GetBool("insecure"); return err })
+	given("http2", "target.http", func() error { return setHTTP2(cmd, &p.Target) })
 	given("strict", "judge.strict", func() (err error) { p.Judge.Strict, err = cmd.Flags().GetBool("strict"); return err })
 	for _, closed := range []string{"streams", "calls"} {
 		for _, open := range []string{"rate", "stage"} {
@@ -208,7 +223,8 @@ func applyOverrides(cmd *cobra.Command, p *profiles.Profile) error {
 // for; then the default reach applies (VERDICT §5).
 func changesReach(cmd *cobra.Command) bool {
 	changed := cmd.Flags().Changed("fault") || cmd.Flags().Changed("stage")
-	for _, o := range overrides() {
+	way := reachOverrides() // to the target: nothing of the run
+	for _, o := range overrides()[len(way):] {
 		part, _, _ := strings.Cut(o.path, ".")
 		changed = changed || cmd.Flags().Changed(o.name) && part != "judge" && o.name != "defect"
 	}
@@ -241,41 +257,22 @@ func setFaults(cmd *cobra.Command, p *profiles.Profile) error {
 	return err
 }
 
-func setHeaders(cmd *cobra.Command, p *profiles.Profile) error {
-	given, err := cmd.Flags().GetStringArray("header")
-	headers := map[string]string{}
-	for k, v := range p.Target.Headers {
-		headers[k] = v
+// setThresholds adds limits to those of the profile.
+func setThresholds(cmd *cobra.Command, p *profiles.Profile) error {
+	given, err := cmd.Flags().GetStringArray("threshold")
+	all := maps.Clone(p.Thresholds)
+	if all == nil {
+		all = profiles.Thresholds{}
 	}
-	for i, s := range given {
-		name, value, ok := strings.Cut(s, ":")
-		if !ok || !isToken(name) || strings.ContainsFunc(value, isControl) { // the value may be a secret: it is not repeated
-			err = errors.Join(err, fmt.Errorf("number %d is not of the form 'Name: value', in one line", i+1))
+	for _, s := range given {
+		figure, limit, ok := strings.Cut(s, ":")
+		if !ok {
+			err = errors.Join(err, fmt.Errorf("%q is not of the form FIGURE:LIMIT, such as 'resume_caught_up:p(99)<1s'", s))
 			continue
 		}
-		if ours := strings.ToLower(name); slices.Contains(ourHeaders(), ours) {
-			err = errors.Join(err, fmt.Errorf("%s is set by gapless itself", ours))
-			continue
-		}
-		headers[name] = strings.TrimSpace(value)
+		figure = strings.TrimSpace(figure)
+		all[figure] = append(slices.Clone(all[figure]), profiles.Threshold{Is: strings.TrimSpace(limit)})
 	}
-	p.Target.Headers = headers
+	p.Thresholds = all
 	return err
 }
-
-// ourHeaders are those that the exchange itself needs.
-func ourHeaders() []string {
-	return []string{
-		"host", "content-length", "transfer-encoding", "connection", "accept", "content-type",
-		"mcp-session-id", "mcp-protocol-version", "last-event-id",
-	}
-}
-
-// isToken tells whether s can name a header (RFC 9110 §5.6.2).
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
-	})
-}
-
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

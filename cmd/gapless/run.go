@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"net"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -151,7 +149,7 @@ func loadProfile(cmd *cobra.Command, args []string, f *runFlags) (profiles.Profi
 		return profiles.Profile{}, nil, errors.New("--stream: only with --from DIR")
 	}
 	name := "smoke"
-	if cmd.Flags().Changed("target") {
+	if cmd.Flags().Changed("target") || cmd.Flags().Changed("exec") {
 		name = "third-party"
 	}
 	if len(args) > 0 {
@@ -210,14 +208,19 @@ func labConfig(cmd *cobra.Command, p profiles.Profile, f *runFlags) (lab.Config,
 		c.Progress = func(p report.Progress) { line.show(p.String()) }
 		c.Interval = line.interval()
 	}
-	c.Start = lab.Remote(p.Target.URL)
-	if p.Reference() {
-		exe, err := os.Executable()
+	if !p.Reference() {
+		start, err := lab.Target(p.Target, os.Getenv)
 		if err != nil {
-			return lab.Config{}, fmt.Errorf("reference server: %w", err)
+			return lab.Config{}, usageError{err}
 		}
-		c.Start = lab.Child(exe, lab.ChildArgs(p.Server)...)
+		c.Start = start
+		return c, nil
 	}
+	exe, err := os.Executable()
+	if err != nil {
+		return lab.Config{}, fmt.Errorf("reference server: %w", err)
+	}
+	c.Start = lab.Child(exe, lab.ChildArgs(p.Server)...)
 	return c, nil
 }
 
@@ -235,18 +238,15 @@ func guardTarget(cmd *cobra.Command, p *profiles.Profile, yes bool) error {
 	if p.Target.URL == "" {
 		return nil
 	}
-	u, err := url.Parse(p.Target.URL)
-	if err != nil || u.Host == "" {
-		return errors.New("--target is not a URL such as http://127.0.0.1:3000/mcp")
-	}
-	if u.User != nil { // it would stand in every report
-		return errors.New("--target: no user and password in the URL; give them in a header, -H 'Authorization: …'")
-	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
-		return nil
+	e, err := lab.NewEndpoint(p.Target, os.Getenv)
+	if err != nil || e.Local() {
+		return err
 	}
 	if !yes {
-		return fmt.Errorf("%s is not on this machine: --yes says that you may load it", u.Hostname())
+		return fmt.Errorf("%s is not on this machine: --yes says that you may load it", e.Shown())
+	}
+	if p.Target.MaxRate == 0 && !cmd.Flags().Changed("rate") && !cmd.Flags().Changed("stage") {
+		p.Target.MaxRate = gentleRate
 	}
 	if cmd.Flags().Changed("from") {
 		return nil // a saved run is repeated as it was
@@ -255,21 +255,27 @@ func guardTarget(cmd *cobra.Command, p *profiles.Profile, yes bool) error {
 	return nil
 }
 
+// gentleRate is how many starts per second a target gets that is not on this machine,
+// gentleStreams how many streams at once.
+const (
+	gentleRate    = 10
+	gentleStreams = 20
+)
+
 // gentle bounds the load on a target that is not on this machine to what DESIGN §4
-// allows, unless a flag said otherwise: 20 streams at once, 10 starts per second.
+// allows, unless a flag said otherwise.
 func gentle(cmd *cobra.Command, l *profiles.LoadModel) {
-	const streams, perSecond = 20, 10
 	if !cmd.Flags().Changed("streams") {
-		l.Streams = min(l.Streams, streams)
+		l.Streams = min(l.Streams, gentleStreams)
 	}
-	l.Ramp = max(l.Ramp, profiles.Duration(l.Streams)*profiles.Duration(time.Second/perSecond))
+	l.Ramp = max(l.Ramp, profiles.Duration(l.Streams)*profiles.Duration(time.Second/gentleRate))
 	if !cmd.Flags().Changed("rate") {
-		l.Rate = min(l.Rate, perSecond)
+		l.Rate = min(l.Rate, gentleRate)
 	}
 	if !cmd.Flags().Changed("stage") {
 		l.Stages = slices.Clone(l.Stages)
 		for i := range l.Stages {
-			l.Stages[i].Rate = min(l.Stages[i].Rate, perSecond)
+			l.Stages[i].Rate = min(l.Stages[i].Rate, gentleRate)
 		}
 	}
 }

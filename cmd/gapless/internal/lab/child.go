@@ -29,6 +29,15 @@ type Endpoint struct {
 	// URL is the MCP endpoint; Admin is the base URL of the reference server's own
 	// listener (ledger, metrics), empty for any other target.
 	URL, Admin string
+	// Shown is the URL as a person wrote it; "" means URL.
+	Shown string
+	// Credential gives the value of the Authorization header, asked before each exchange;
+	// nil: none.
+	Credential func(context.Context) (string, error)
+	// Notes are sentences about the way to the target that a summary has to carry.
+	Notes []string
+	// PID is the process of the target, 0 when it is not known.
+	PID int
 	// Dial opens a TCP connection, or what stands for one in a test.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Stop ends what was started for the run and reports how it died if it had died
@@ -36,14 +45,11 @@ type Endpoint struct {
 	Stop func() error
 	// exited is closed when a child process has; nil without one.
 	exited <-chan struct{}
-}
-
-// Remote is the target at url, which runs already.
-func Remote(url string) func(context.Context) (*Endpoint, error) {
-	d := net.Dialer{Timeout: dialTimeout}
-	return func(context.Context) (*Endpoint, error) {
-		return &Endpoint{URL: url, Dial: d.DialContext, Stop: func() error { return nil }}, nil
-	}
+	// died says how a user's server died, nil while it has not. The reference server has
+	// none: its death is a failure of the tool, not of the target.
+	died func() error
+	// log is what a started server printed, nil without one.
+	log *tail
 }
 
 // Child starts the program exe as the reference server (see startChild) when the run

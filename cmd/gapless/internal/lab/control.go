@@ -9,7 +9,6 @@ import (
 	"github.com/gapless-dev/gapless/loadgen"
 	"github.com/gapless-dev/gapless/loadgen/history"
 	"github.com/gapless-dev/gapless/loadgen/judge"
-	"github.com/gapless-dev/gapless/loadgen/wire"
 )
 
 // maxControlRecords bounds what is kept of one control call; a call of more
@@ -141,8 +140,7 @@ func (x *experiment) generator(plan loadgen.Plan) (loadgen.Config, error) {
 	if p.Resume.Jitter == 0 {
 		cfg.Resume.Jitter = -1 // none; its own 0 would mean the default
 	}
-	for name, value := range p.Target.Headers {
-		cfg.Header = append(cfg.Header, wire.Field{Name: name, Value: value})
-	}
+	cfg.Header, cfg.Credential, cfg.Modern = fields(p.Target.Headers), x.endpoint.Credential, p.Target.Dialect == "modern"
+	cfg.MaxRate = p.Target.MaxRate.PerSecond()
 	return cfg, nil
 }

@@ -67,7 +67,7 @@ func TestGoSDKServerHolds(t *testing.T) {
 	p.Target.URL = goSDK(t)
 	p.Calls[0].Tool, p.Calls[0].Args = "count", map[string]any{"n": 30, "interval_ms": 10}
 	r := mustRun(t, Config{
-		Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("secret"), Version: "test", Command: "gapless run", Start: Remote(p.Target.URL),
+		Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("secret"), Version: "test", Command: "gapless run", Start: running(t, p.Target),
 	})
 	if r.Verdict != result.Holds {
 		t.Fatalf("%s: %s\n%v\n%+v", r.Verdict, r.Sentence, r.Why, r.Timelines)
@@ -79,4 +79,14 @@ func TestGoSDKServerHolds(t *testing.T) {
 		t.Errorf("faults %+v, resumes %+v: the run proves little", r.Faults, r.Resumes)
 	}
 	t.Logf("%s; %d conflicts", r.Sentence, r.Resumes.Conflicts)
+}
+
+// running is a target that runs already.
+func running(t *testing.T, target profiles.Target) func(context.Context) (*Endpoint, error) {
+	t.Helper()
+	start, err := Target(target, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start
 }

@@ -110,8 +110,9 @@ func Run(ctx context.Context, c Config) (*result.Result, error) {
 	if err == nil {
 		x.linger(ctx)
 	}
-	// If the target died, that is the cause and whatever else failed the symptom.
-	if died := x.endpoint.Stop(); died != nil {
+	// If the target died, that is the cause and whatever else failed the symptom. A user's
+	// server that died under load has a result all the same.
+	if died := x.endpoint.Stop(); died != nil && (res == nil || x.endpoint.died == nil) {
 		return nil, errors.Join(died, err)
 	}
 	return res, err
@@ -210,15 +211,13 @@ func begin(ctx context.Context, c Config) (*experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(endpoint.URL)
-	if err != nil {
+	if _, err := url.Parse(endpoint.URL); err != nil {
 		return nil, errors.Join(fmt.Errorf("target: %w", err), endpoint.Stop())
 	}
-	addr := u.Host
-	if u.Port() == "" {
-		addr += ":80"
+	if endpoint.Shown == "" {
+		endpoint.Shown = endpoint.URL
 	}
-	x.endpoint, x.dialer = endpoint, &dialer{addr: addr, dial: endpoint.Dial}
+	x.endpoint, x.dialer = endpoint, &dialer{addr: hostOf(endpoint.URL), dial: endpoint.Dial}
 	if endpoint.Admin != "" {
 		x.ledger = &ledger{url: endpoint.Admin, client: &http.Client{
 			Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: endpoint.Dial},
@@ -270,6 +269,9 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 		x.notes = append(x.notes, fmt.Sprintf("the first of %d errors: %s", n.Count, n.First))
 	}
 	x.stopped = x.why(outer, court)
+	if died := x.deceased(); died != nil {
+		x.notes = append(x.notes, died.Error())
+	}
 	x.storms = nemesis.Counts().Storms
 	tail = judge.Tail{
 		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen, DroppedArrivals: load.DroppedArrivals,
@@ -290,12 +292,22 @@ func (x *experiment) why(ctx context.Context, c *court) string {
 	default:
 	}
 	switch {
+	case x.deceased() != nil:
+		return result.TargetDied
 	case ctx.Err() != nil:
 		return result.Interrupted
 	case x.c.FailFast && c.judge.Violations() > 0:
 		return result.AtViolation
 	}
 	return ""
+}
+
+// deceased says how a user's server died, nil while it has not.
+func (x *experiment) deceased() error {
+	if x.endpoint.died == nil {
+		return nil
+	}
+	return x.endpoint.died()
 }
 
 // linger keeps what was started for the run alive, until it is interrupted.

@@ -26,14 +26,15 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 			ID: x.c.Name, Profile: p.Name, Seed: x.c.Seed, Command: x.c.Command, Version: x.c.Version,
 			Started: x.began.UTC(), DurationSeconds: time.Since(x.began).Seconds(), Stopped: x.stopped,
 			Target: result.Target{
-				URL: x.endpoint.URL, Name: t.target.Name, Version: t.target.Version, Protocol: t.target.Revision,
-				Dialect: p.Target.Dialect, Contract: p.Judge.Contract, Oracle: cmp.Or(string(t.setup.Oracle), "none"),
+				URL: x.endpoint.Shown, Name: t.target.Name, Version: t.target.Version, Protocol: t.target.Revision,
+				PID: int64(x.endpoint.PID), Dialect: p.Target.Dialect, Contract: p.Judge.Contract, Oracle: cmp.Or(string(t.setup.Oracle), "none"),
 			},
 		},
 		Latency: latency(load.Latencies),
 		Generator: result.Generator{
 			CPUSeconds: (used.cpu - x.usage.cpu).Seconds(), MaxRSSBytes: used.rss, Saturated: load.Latencies != nil && load.Behind(),
 		},
+		Notes:      x.endpoint.Notes,
 		Thresholds: []result.Threshold{},
 		History:    result.History{Dir: x.c.Save},
 		Faults:     result.Faults{Seat: p.Faults.Seat, Storms: x.storms},
