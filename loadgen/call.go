@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen/twin"
+	"github.com/gapless-dev/gapless/loadgen/wire"
 )
 
 // Methods that a [Call] may use.
@@ -51,7 +52,7 @@ type Numbering struct {
 	Twin *twin.Twin
 }
 
-// maxCalls is how many calls a record can tell apart (history.Exchange.Call).
+// maxCallKinds is how many calls a record can tell apart (history.Exchange.Call).
 const maxCallKinds = 256
 
 // validateCalls reports everything that is wrong with the calls.
@@ -84,8 +85,9 @@ func (c Config) validateCalls() error {
 // the next is made once.
 type spoken struct {
 	Call
-	name []byte // as a JSON string
-	num  numbering
+	name   []byte       // as a JSON string
+	fields []wire.Field // of revision 2026-07-28
+	num    numbering
 }
 
 func speak(calls []Call) []spoken {
@@ -95,7 +97,7 @@ func speak(calls []Call) []spoken {
 		c.Deadline = or(c.Deadline, 60*time.Second)
 		name, _ := json.Marshal(c.Name) // a string can always be marshalled
 		num, _ := c.Numbering.compile() // Validate has asked
-		all[i] = spoken{Call: c, name: name, num: num}
+		all[i] = spoken{Call: c, name: name, fields: modernFields(c.Method, c.Name), num: num}
 	}
 	return all
 }

@@ -24,6 +24,11 @@ func (r *runner) cancels(a Arrival) int {
 // to its end or for as long as a stream may stay open after a response.
 func (s *stream) cancel(ctx context.Context) {
 	s.cancelAt = 0
+	if s.r.c.Modern { // the end of the exchange is what cancels a call
+		s.cancelled = true
+		s.l.limit(limits{until: s.r.now(), end: history.EndOpen})
+		return
+	}
 	until := min(s.deadline, s.r.now()+s.r.c.Handshake)
 	if s.cancelled = s.recall(ctx, until); s.cancelled {
 		s.l.limit(limits{until: s.r.now() + s.r.c.Tail, end: history.EndOpen})
@@ -33,7 +38,7 @@ func (s *stream) cancel(ctx context.Context) {
 // abandon tells the target, as well as it can be told, that nobody waits for the call
 // any longer (2025-11-25 lifecycle, Timeouts).
 func (s *stream) abandon(ctx context.Context, o history.Outcome) {
-	if !s.open || s.responded || s.cancelled || s.hears() && !s.called || s.sess.gone.Load() {
+	if s.r.c.Modern || !s.open || s.responded || s.cancelled || s.hears() && !s.called || s.sess.gone.Load() {
 		return
 	}
 	if o == history.OutcomeUndecided || o == history.OutcomeFailed {

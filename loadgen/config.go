@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen/history"
@@ -196,6 +197,9 @@ func (c Config) Validate() error {
 	complain(!(c.Cancel >= 0 && c.Cancel <= 1), "cancel %g: a share is from 0 to 1", c.Cancel)
 	complain(c.Probes < 0, "probes must not be negative: %d", c.Probes)
 	complain(c.Reissue < 0, "reissue must not be negative: %d", c.Reissue)
+	for _, f := range c.Header {
+		complain(c.Credential != nil && strings.EqualFold(f.Name, "Authorization"), "an Authorization header and a credential: only one can be sent")
+	}
 	complain(!(c.MaxRate >= 0 && c.MaxRate <= maxRate), "max rate %g: must be from 0 to %g starts per second", c.MaxRate, maxRate)
 	complain(c.Dials < 0, "dials must not be negative: %d", c.Dials)
 	for _, d := range []struct {
@@ -208,7 +212,7 @@ func (c Config) Validate() error {
 	} {
 		complain(d.d < 0, "%s must not be negative: %v", d.name, d.d)
 	}
-	return errors.Join(append(errs, c.validateCalls(), c.lacking())...)
+	return errors.Join(append(errs, c.validateCalls(), c.validateModern(), c.lacking())...)
 }
 
 func (c Config) withDefaults() Config {
@@ -239,6 +243,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Start.IsZero() {
 		c.Start = time.Now()
+	}
+	if c.Modern {
+		c.Idle = forever // without a cursor there is nothing to do but to wait
 	}
 	if c.Live == nil {
 		c.Live = new(Live)

@@ -32,24 +32,37 @@ func (s *stream) listen(ctx context.Context) history.Outcome {
 	}
 	s.seated = true
 	s.name()
-	return s.get(ctx, history.Exchange{Call: uint8(s.a.Call)})
+	o, _ := s.get(ctx, history.Exchange{Call: uint8(s.a.Call)})
+	return o
 }
 
 // emit makes the call whose messages come on the GET stream. It has a link of its own,
 // on which nothing is hurt. What is outstanding when it returns is OutcomeNone.
 func (s *stream) emit(ctx context.Context) history.Outcome {
 	s.called = true
-	s.request()
 	var data []byte
 	status := 200
-	err := s.sess.exchange(ctx, s.sess.post(s.body), false, func(l *link, resp *wire.Response) (err error) {
-		if status = resp.Status; status/100 != 2 {
-			return skip(resp)
-		}
-		data, err = s.sess.message(l, resp, s.id, "the call")
-		return err
+	err := s.r.patiently(ctx, s.a.Stream, s.deadline, false, func() error {
+		s.request()
+		return s.sess.exchange(ctx, s.sess.post(s.body), false, func(l *link, resp *wire.Response) (err error) {
+			if err = busyAnswer(resp); err != nil {
+				s.r.throttled.Add(1)
+				s.id = s.sess.nextID()
+				return err
+			}
+			if status = resp.Status; status/100 != 2 {
+				s.complain("HTTP %d: %s", status, s.r.refusal(resp, "the call"))
+				return nil
+			}
+			data, err = s.sess.message(l, resp, s.id, "the call")
+			return err
+		})
 	})
+	var full *busyError
 	switch {
+	case errors.As(err, &full):
+		s.complain("no call got through: %v", full)
+		return history.OutcomeNotSent
 	case status/100 != 2:
 		return history.OutcomeRefused
 	case err == nil:
@@ -84,7 +97,8 @@ func (e unsent) Unwrap() error { return e.error }
 func sent(err error) bool {
 	var none unsent
 	var part *wire.SendError
-	return !errors.As(err, &none) && !errors.As(err, &part) && !errors.Is(err, wire.ErrRequest)
+	var lacks *CredentialError
+	return !errors.As(err, &none) && !errors.As(err, &lacks) && !errors.As(err, &part) && !errors.Is(err, wire.ErrRequest)
 }
 
 // lacking says why the plan's GET streams cannot be carried out.

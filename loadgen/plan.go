@@ -334,6 +334,7 @@ const (
 	drawCancel
 	drawProbe
 	drawCall
+	drawReissue
 )
 
 // draw returns a number in [0,1) that depends on nothing but its key: no order of

@@ -87,9 +87,10 @@ func (s *stream) examine(ctx context.Context, name history.ProbeName, offered bo
 	if ctx.Err() != nil {
 		return // a stop is no answer
 	}
-	s.rec.Probe = history.Probe{Name: name, Offered: offered}
+	s.rec.Probe = history.Probe{Name: name}
 	s.rec.Link = 0
-	if offered {
+	if offered = offered && s.r.authorize(ctx, req) == nil; offered {
+		s.rec.Probe.Offered = true
 		s.try(ctx, req)
 		if ctx.Err() != nil {
 			s.rec.Probe = history.Probe{}
@@ -104,8 +105,15 @@ func (s *stream) examine(ctx context.Context, name history.ProbeName, offered bo
 // try carries the exchange of a probe on a link of its own.
 func (s *stream) try(ctx context.Context, req *wire.Request) {
 	p := &s.rec.Probe
-	from := s.r.now()
-	defer func() { p.Took = s.r.now() - from }()
+	from, within := s.r.now(), probing
+	if p.Name == history.ProbeReissue {
+		p.Want, within = int32(s.of.Expected), s.of.Deadline
+	}
+	defer func() {
+		if p.Took == 0 {
+			p.Took = s.r.now() - from
+		}
+	}()
 	if p.Name == history.ProbeReplay || p.Name == history.ProbeAgain {
 		p.Want = int32(len(s.sample.behind))
 	}
@@ -118,7 +126,7 @@ func (s *stream) try(ctx context.Context, req *wire.Request) {
 	}
 	defer l.close()
 	s.rec.Link = l.id
-	stop := l.begin(ctx, nil, limits{until: from + probing, end: history.EndDeadline})
+	stop := l.begin(ctx, nil, limits{until: from + within, end: history.EndDeadline})
 	defer stop()
 	l.Begin(Exchange{Session: s.a.Session, Link: l.id})
 	defer l.End()
@@ -132,7 +140,7 @@ func (s *stream) try(ctx context.Context, req *wire.Request) {
 	case resp.Status/100 != 2:
 		p.End = history.EndStatus
 	case resp.SSE():
-		p.End = s.readProbe(l, resp)
+		p.End = s.readProbe(l, resp, from)
 	default:
 		p.End = history.EndClean
 		data, err := resp.ReadAll(s.r.eventLimit())
@@ -146,22 +154,28 @@ func (s *stream) try(ctx context.Context, req *wire.Request) {
 }
 
 // readProbe reads the event stream that answers a probe.
-func (s *stream) readProbe(l *link, resp *wire.Response) history.End {
+func (s *stream) readProbe(l *link, resp *wire.Response, from time.Duration) history.End {
 	var (
 		rd   wire.Reader
 		ev   wire.Event
 		next int
+		p    = &s.rec.Probe
 	)
 	rd.Reset(resp, nil)
 	for {
 		if err := rd.Next(&ev); err != nil {
 			return l.endOf(err)
 		}
-		s.rec.Probe.Events++
+		p.Events++
 		if string(ev.Type) == "message" && len(ev.Data) > 0 {
 			next = s.weigh(ev.Data, next)
 		}
-		if s.rec.Probe.Response {
+		switch {
+		case !p.Response || l.lim.end == history.EndOpen:
+		case p.Name == history.ProbeReissue:
+			p.Took = l.at - from
+			l.limit(limits{until: min(l.lim.until, l.at+s.r.c.Tail), end: history.EndOpen})
+		default:
 			l.lim.end = history.EndOpen
 		}
 	}
@@ -178,6 +192,10 @@ func (s *stream) weigh(data []byte, next int) int {
 		for one := range wire.Elements(data) {
 			next = s.weigh(one, next)
 		}
+		return next
+	}
+	if s.cut != nil {
+		s.recount(&e)
 		return next
 	}
 	switch foreign := e.Owner == history.OwnerOtherStream || e.Owner == history.OwnerOtherSession || e.Owner == history.OwnerNobody; {

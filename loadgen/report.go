@@ -156,14 +156,16 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// HandshakeError says that something answered which does not open MCP sessions.
+// HandshakeError says that something answered which does not open MCP sessions, or which
+// does not speak the revision without them.
 type HandshakeError struct {
-	// Status of the answer to initialize or to notifications/initialized.
+	// Status of the answer to initialize, to notifications/initialized or to
+	// server/discover.
 	Status int
 	// Reason says what was wrong with it.
 	Reason string
 }
 
 func (e *HandshakeError) Error() string {
-	return fmt.Sprintf("no session: the target answered %d: %s", e.Status, e.Reason)
+	return fmt.Sprintf("the target answers %d%s: %s", e.Status, phrase(e.Status), e.Reason)
 }

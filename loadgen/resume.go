@@ -3,7 +3,6 @@ package loadgen
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen/history"
@@ -79,6 +78,12 @@ func (s *stream) pause(ctx context.Context) history.Outcome {
 // tooLate is the outcome of a call whose time is over: the target's fault only if it
 // was silent, not if we were slow to read.
 func (s *stream) tooLate() history.Outcome {
+	switch {
+	case s.busy && s.attempt == 0 && !s.hears():
+		return history.OutcomeNotSent // it never took the call
+	case s.busy:
+		return history.OutcomeUndecided // it limits the rate, it lost nothing
+	}
 	if s.r.now()-s.heard >= s.r.c.Silence {
 		return history.OutcomeFailed
 	}
@@ -98,13 +103,19 @@ func (s *stream) next(end history.End) history.Outcome {
 			return o
 		}
 	}
-	if len(s.rd.Cursor()) == 0 && !(s.hears() && !s.called) {
-		if s.struck {
-			return history.OutcomeIndeterminate
-		}
-		return history.OutcomeFailed
+	switch {
+	case s.resumable():
+		return s.another()
+	case s.struck:
+		return s.sever(history.OutcomeIndeterminate)
 	}
-	return s.another()
+	return s.sever(history.OutcomeFailed)
+}
+
+// resumable reports whether there is a way back: a cursor, or a GET stream whose call is
+// still to be made.
+func (s *stream) resumable() bool {
+	return !s.r.c.Modern && (len(s.rd.Cursor()) > 0 || s.hears() && !s.called)
 }
 
 // refused tells a refusal for good from a status that another attempt may change.
@@ -116,11 +127,11 @@ func (s *stream) refused() history.Outcome {
 		s.sess.lost()
 		return history.OutcomeRefused
 	case s.attempt == 0 && !s.hears():
-		return history.OutcomeRefused // the call is never sent twice
+		return history.OutcomeRefused // a call that may run is never sent twice
 	case s.status == 409, s.status == 429, s.status >= 500:
 		return history.OutcomeNone
 	}
-	return history.OutcomeRefused
+	return s.sever(history.OutcomeRefused)
 }
 
 // another allows one more attempt, within the bounds of the policy.
@@ -141,6 +152,8 @@ func (s *stream) another() history.Outcome {
 		return history.OutcomeNone
 	case s.gained:
 		b.failures = 0
+	case s.busy: // its patience is that of the call
+		b.failures++
 	case !s.struck && s.attempt > 0:
 		if b.failures++; b.failures >= p.Attempts {
 			return history.OutcomeFailed
@@ -158,15 +171,6 @@ func missed(value string) int32 {
 		return -1
 	}
 	return int32(n)
-}
-
-// retryAfter reads the seconds of a Retry-After field; a date is not read.
-func retryAfter(value string) time.Duration {
-	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return time.Duration(n) * time.Second
 }
 
 // resume counts one attempt to resume.

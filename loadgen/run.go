@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"runtime"
 	"sync"
@@ -32,7 +33,11 @@ type runner struct {
 	measured     meter
 	tally        tally
 	complaints   complaints
-	opened       atomic.Int64 // sessions
+	opened       atomic.Int64           // sessions
+	throttled    atomic.Int64           // answers 429 and 503 of the target
+	requests     atomic.Uint64          // ids given out where there are no sessions
+	known        atomic.Pointer[Target] // who the target is, where there are no sessions
+	next         time.Duration          // before which MaxRate lets no stream start
 	foreign      foreign
 	asked        atomic.Bool   // the probes of a session are taken
 	used         time.Duration // processor time of the process when the run began
@@ -88,7 +93,7 @@ func newRunner(c Config) *runner {
 		marks:    NewMarks(c.Name, c.Secret),
 		dials:    make(chan struct{}, c.Dials),
 		slots:    make(chan *stream, c.Plan.Open()),
-		measured: meter{l: newLatencies()},
+		measured: meter{l: newLatencies()}, complaints: complaints{modern: c.Modern},
 		sessions: make([]*session, c.Plan.Sessions()),
 		used:     processTime(),
 	}
@@ -123,7 +128,8 @@ func (r *runner) start(ctx context.Context) {
 			return
 		}
 		var s *stream
-		switch ok := true; {
+		ok := true
+		switch {
 		case a.extra():
 		case r.c.Plan.Lasts() > 0:
 			if s, ok = r.free(); !ok {
@@ -135,11 +141,27 @@ func (r *runner) start(ctx context.Context) {
 				return
 			}
 		}
-		if a.Due == WhenFree {
-			a.Due = r.now()
+		if a.Due, ok = r.paced(ctx, timer, a.Due); !ok {
+			return
 		}
 		r.launch(ctx, s, a)
 	}
+}
+
+// paced waits until the next stream may start at all, and returns when it is due by that;
+// false means that the run was halted or stopped. A wait for MaxRate is no delay of ours.
+func (r *runner) paced(ctx context.Context, timer *time.Timer, due time.Duration) (time.Duration, bool) {
+	if due == WhenFree {
+		due = r.now()
+	}
+	if r.c.MaxRate <= 0 {
+		return due, true
+	}
+	if due = max(due, r.next); !r.wait(ctx, timer, due) {
+		return due, false
+	}
+	r.next = max(due, r.now()) + time.Duration(math.Ceil(float64(time.Second)/r.c.MaxRate))
+	return due, true
 }
 
 // overrun is how long after the time of an open model an arrival may still start.
@@ -262,7 +284,7 @@ func (r *runner) report(t Target, begun time.Duration) Report {
 		DroppedArrivals: live.Dropped, GetStreams: int64(r.c.Plan.Gets()), Gets: r.tally.gets,
 		Outcomes: r.tally.outcomes, Canary: r.tally.canary,
 		Delivered: live.Delivered, Resumes: resumes, Complaints: r.complaints.report(),
-		Links: live.Links, Sessions: r.opened.Load(), Answers: r.c.Live.answers.Load(), Probes: live.Probes,
+		Links: live.Links, Sessions: r.opened.Load(), Answers: r.c.Live.answers.Load(), Probes: live.Probes, Throttled: r.throttled.Load(),
 		Latencies: r.measured.l, Took: r.now() - begun, CPU: processTime() - r.used, Cores: runtime.GOMAXPROCS(0),
 	}
 }

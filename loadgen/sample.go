@@ -21,20 +21,26 @@ type sample struct {
 	last     int64  // the highest number kept
 }
 
-// sampled reports whether the stream is one of those that are probed. The load is cut
-// into as many parts as there are probes, and one stream of each is drawn.
+// sampled reports whether the stream is one of those that are probed: none where nothing
+// can be resumed.
 func (r *runner) sampled(a Arrival) bool {
-	probes, total := int64(r.c.Probes), int64(r.c.Plan.Total())
+	return !r.c.Modern && r.drawn(a, r.c.Probes, drawProbe)
+}
+
+// drawn reports whether the arrival is one of n: the load is cut into so many parts, and one
+// stream of each is drawn.
+func (r *runner) drawn(a Arrival, n int, use uint64) bool {
+	probes, total := int64(n), int64(r.c.Plan.Total())
 	if a.Kind != history.StreamLoad || probes <= 0 || total == 0 {
 		return false
 	}
 	if probes >= total {
 		return true
 	}
-	n := int64(a.Stream - r.c.Plan.c.First)
-	part := n * probes / total
+	at := int64(a.Stream - r.c.Plan.c.First)
+	part := at * probes / total
 	from, to := ceil(part*total, probes), ceil((part+1)*total, probes)
-	return n == from+int64(draw(r.c.Seed, uint32(part), 0, drawProbe)*float64(to-from))
+	return at == from+int64(draw(r.c.Seed, uint32(part), 0, use)*float64(to-from))
 }
 
 // ceil divides and rounds up.

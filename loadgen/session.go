@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,8 +33,8 @@ type session struct {
 	hasID    bool
 	batches  bool // the revision has batches
 	answers  answered
-	requests atomic.Uint64 // JSON-RPC ids given out: 1, 2, 3 … in every session
-	gone     atomic.Bool   // the target answered 404: it knows the session no more
+	requests *atomic.Uint64 // JSON-RPC ids given out: 1, 2, 3 … in every session
+	gone     atomic.Bool    // the target answered 404: it knows the session no more
 	links    pool
 	hearing  chan struct{} // holds one token while a GET stream of the session is open
 }
@@ -68,11 +69,23 @@ func (r *runner) session(ctx context.Context, number uint32, opener *stream) (*s
 }
 
 func (r *runner) newSession(number uint32) *session {
-	return &session{r: r, number: number, ready: make(chan struct{}), hearing: make(chan struct{}, 1)}
+	s := &session{r: r, number: number, requests: new(atomic.Uint64), ready: make(chan struct{}), hearing: make(chan struct{}, 1)}
+	if r.c.Modern {
+		s.requests = &r.requests // without sessions all requests are one client's
+	}
+	return s
 }
+
+// nextID gives out the id of a request, as it stands in JSON.
+func (s *session) nextID() string { return strconv.FormatUint(s.requests.Add(1), 10) }
 
 // open performs the handshake (2025-11-25 lifecycle, Initialization).
 func (s *session) open(ctx context.Context) error {
+	s.fields = s.r.c.Header
+	if s.r.c.Modern {
+		defer func() { s.opener = nil }()
+		return s.discover(ctx)
+	}
 	params, err := json.Marshal(map[string]any{
 		"protocolVersion": s.r.c.Revision,
 		"capabilities":    struct{}{},
@@ -82,16 +95,15 @@ func (s *session) open(ctx context.Context) error {
 		return err
 	}
 	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"init","method":"initialize","params":%s}`, params)
-	s.fields = s.r.c.Header
-	err = s.exchange(ctx, s.post(body), true, s.initialized)
+	err = s.shake(ctx, "initialize", func() *wire.Request { return s.post(body) }, s.initialized)
 	s.opener = nil
 	if err != nil {
 		return err
 	}
-	body = []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	return s.exchange(ctx, s.post(body), true, func(_ *link, resp *wire.Response) error {
+	done := []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return s.shake(ctx, "notifications/initialized", func() *wire.Request { return s.post(done) }, func(_ *link, resp *wire.Response) error {
 		if resp.Status/100 != 2 {
-			return &HandshakeError{resp.Status, "notifications/initialized was not accepted"}
+			return &HandshakeError{resp.Status, s.r.refusal(resp, "notifications/initialized")}
 		}
 		return skip(resp)
 	})
@@ -100,8 +112,9 @@ func (s *session) open(ctx context.Context) error {
 // initialized takes the answer to initialize.
 func (s *session) initialized(l *link, resp *wire.Response) error {
 	if resp.Status != 200 {
-		return &HandshakeError{resp.Status, "initialize was not accepted"}
+		return &HandshakeError{resp.Status, s.r.refusal(resp, "initialize")}
 	}
+	who := front(resp)
 	id := resp.Get("Mcp-Session-Id")
 	if !visible(id) {
 		return &HandshakeError{resp.Status, "the session id is not visible ASCII"}
@@ -115,16 +128,13 @@ func (s *session) initialized(l *link, resp *wire.Response) error {
 			ProtocolVersion string
 			ServerInfo      struct{ Name, Version string }
 		}
-		Error *struct {
-			Code    int
-			Message string
-		}
+		Error *rpcError
 	}
 	switch err := json.Unmarshal(data, &m); {
 	case err != nil:
 		return &HandshakeError{resp.Status, "the answer to initialize is not JSON"}
 	case m.Error != nil:
-		return &HandshakeError{resp.Status, fmt.Sprintf("initialize was refused: %d %.100s", m.Error.Code, m.Error.Message)}
+		return &HandshakeError{resp.Status, fmt.Sprintf("initialize was refused: %v", m.Error)}
 	case m.Result.ProtocolVersion == "":
 		return &HandshakeError{resp.Status, "the answer to initialize has no protocolVersion"}
 	case !slices.Contains(revisions(), m.Result.ProtocolVersion):
@@ -132,6 +142,7 @@ func (s *session) initialized(l *link, resp *wire.Response) error {
 	}
 	s.target = Target{
 		Name: m.Result.ServerInfo.Name, Version: m.Result.ServerInfo.Version, Revision: m.Result.ProtocolVersion, Sessions: id != "",
+		Front: who,
 	}
 	s.batches = s.target.Revision == "2025-03-26"
 	s.later(id)
@@ -195,7 +206,7 @@ func (s *session) message(l *link, resp *wire.Response, id, what string) ([]byte
 // replay repeats the request, not the question. An answer that could not be sent is owed
 // when the request comes again.
 func (s *session) answer(ctx context.Context, until time.Duration, id, body []byte) {
-	if !s.answers.first(id) {
+	if s.r.c.Modern || !s.answers.first(id) { // 2026-07-28: a server must not ask, a client must not answer
 		return
 	}
 	ctx, cancel := context.WithDeadline(ctx, s.r.instant(until))
@@ -244,6 +255,9 @@ func (s *session) link(ctx context.Context) (*link, error) {
 // exchange carries one exchange of the session itself. With again it is repeated on
 // a new link if a rested one failed before a byte of the answer came.
 func (s *session) exchange(ctx context.Context, req *wire.Request, again bool, read func(*link, *wire.Response) error) error {
+	if err := s.r.authorize(ctx, req); err != nil {
+		return err
+	}
 	l, err := s.link(ctx)
 	for first := true; ; first = false {
 		if err != nil {
@@ -256,8 +270,9 @@ func (s *session) exchange(ctx context.Context, req *wire.Request, again bool, r
 		l, err = s.r.dial(ctx)
 	}
 	var bad *HandshakeError
+	var full *busyError
 	switch {
-	case err == nil, errors.As(err, &bad), errors.Is(err, wire.ErrRequest):
+	case err == nil, errors.As(err, &bad), errors.As(err, &full), errors.Is(err, wire.ErrRequest):
 		return err
 	}
 	return &UnreachableError{s.r.c.URL, err}

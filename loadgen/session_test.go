@@ -51,7 +51,7 @@ func TestSessionFailureReachesAllItsStreams(t *testing.T) {
 			if v.rpc == "initialize" {
 				if n++; n == 2 {
 					time.Sleep(time.Second)
-					v.status(503)
+					v.status(500)
 					return true
 				}
 			}

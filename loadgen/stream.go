@@ -2,8 +2,6 @@ package loadgen
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen/history"
@@ -34,8 +32,10 @@ type stream struct {
 	refusedCall bool // it was answered with an error
 	cancelAt    int  // cancel after so many messages; 0 never
 	cancelled   bool
-	several     bool    // the event at hand is a batch
-	sample      *sample // nil unless the stream is to be probed
+	several     bool     // the event at hand is a batch
+	sample      *sample  // nil unless the stream is to be probed
+	severed     bool     // cut, and nothing leads back
+	cut         *cutCall // nil unless the call is being made again
 
 	rd  wire.Reader
 	ev  wire.Event
@@ -66,6 +66,7 @@ type stream struct {
 	struck   bool          // a fault of ours ended it
 	hurt     time.Duration // when
 	madeUp   bool          // the link made up the status, the target never saw the request
+	busy     bool          // the status asks for patience, or there was no credential
 	gained   bool          // a message came or the cursor moved
 	mattered bool          // a message came
 	events   int
@@ -84,8 +85,11 @@ func (s *stream) run(ctx context.Context, a Arrival) {
 	began := s.r.now()
 	o := s.call(ctx, began-a.Due)
 	s.abandon(ctx, o)
-	if s.sample != nil && o == history.OutcomeCompleted {
+	switch {
+	case s.sample != nil && o == history.OutcomeCompleted:
 		s.probe(ctx)
+	case s.severed && s.r.reissues(a):
+		s.reissue(ctx)
 	}
 	s.settle(o)
 }
@@ -117,6 +121,7 @@ func (s *stream) call(ctx context.Context, late time.Duration) history.Outcome {
 		if ctx.Err() != nil {
 			return history.OutcomeUndecided
 		}
+		s.homeless(err)
 		return history.OutcomeNotSent
 	}
 	ready := s.r.now()
@@ -142,79 +147,20 @@ func (s *stream) call(ctx context.Context, late time.Duration) history.Outcome {
 // name gives the call its marks and its time.
 func (s *stream) name() {
 	s.token = s.r.marks.Of(s.a.Session, s.a.Stream)
-	s.id = strconv.FormatUint(s.sess.requests.Add(1), 10)
+	s.id = s.sess.nextID()
 	s.heard = s.r.now()
 	s.deadline = s.heard + s.of.Deadline
 }
 
-// post sends the call and reads what comes.
-func (s *stream) post(ctx context.Context) history.Outcome {
-	s.name()
-	s.request()
-	l, err := s.sess.link(ctx)
-	s.begin(l, history.Exchange{Call: uint8(s.a.Call)})
-	if err != nil {
-		return s.unreachable(ctx, history.OutcomeNotSent)
-	}
-	used := l.used
-	end, err := s.exchange(ctx, &wire.Request{
-		Method: "POST", Target: s.r.target, Host: s.r.host, Fields: s.fields, Body: s.body,
-	})
-	var send *wire.SendError
-	switch {
-	case s.cancelled:
-		return history.OutcomeCancelled
-	case s.responded:
-		return history.OutcomeCompleted
-	case errors.As(err, &send), errors.Is(err, wire.ErrRequest):
-		return history.OutcomeNotSent
-	case used && !s.got && !s.struck && end != history.EndDeadline && end != history.EndStopped:
-		// The target closed a link that had rested while we wrote: nobody can tell
-		// whether it ran the call, and it broke no promise (RFC 9112 §9.3.1).
-		return history.OutcomeIndeterminate
-	}
-	return s.next(end)
-}
-
-// others is how many responses to other requests are still to come on the stream.
-func (s *stream) others() int {
-	if s.pinged && !s.ponged {
-		return 1
-	}
-	return 0
-}
-
-// request builds the body and the fields of the call.
-func (s *stream) request() {
-	b := s.body[:0]
-	if s.pinged = s.r.c.Batches && s.sess.batches && !s.hears(); s.pinged {
-		b = append(b, '[')
-	}
-	b = append(b, `{"jsonrpc":"2.0","id":`...)
-	b = append(b, s.id...)
-	b = append(b, `,"method":"`...)
-	b = append(b, s.of.Method...)
-	b = append(b, `","params":{"_meta":{"progressToken":"`...)
-	b = append(b, s.token...)
-	b = append(b, `"}`...)
-	b = s.of.params(b, s.a)
-	b = append(b, "}}"...)
-	if s.pinged {
-		b = append(b, `,{"jsonrpc":"2.0","id":"p`...)
-		b = append(b, s.id...)
-		b = append(b, `","method":"ping"}]`...)
-	}
-	s.body = b
-	s.fields = append(s.fields[:0], wire.Field{Name: "Content-Type", Value: "application/json"},
-		wire.Field{Name: "Accept", Value: "application/json, text/event-stream"})
-	s.fields = append(s.fields, s.sess.fields...)
-}
-
 // resume asks for what follows the cursor and reads it.
 func (s *stream) resume(ctx context.Context) history.Outcome {
-	s.attempt++
 	waited := s.r.now() - s.back.ended
-	o := s.get(ctx, history.Exchange{Resume: s.resumes(), Cursor: s.ordinal(), Asked: s.back.asked, Waited: waited})
+	s.attempt++
+	o, begun := s.get(ctx, history.Exchange{Resume: s.resumes(), Cursor: s.ordinal(), Asked: s.back.asked, Waited: waited})
+	if !begun {
+		s.attempt--
+		return o
+	}
 	s.measure(ResumeBackoff, waited)
 	s.resumed(o)
 	return o
@@ -224,32 +170,36 @@ func (s *stream) resume(ctx context.Context) history.Outcome {
 // call has not been made yet may begin again without one.
 func (s *stream) resumes() bool { return s.attempt > 0 && len(s.rd.Cursor()) > 0 }
 
-// get asks for an event stream and reads it.
-func (s *stream) get(ctx context.Context, x history.Exchange) history.Outcome {
+// get asks for an event stream and reads it; false means that it never began to.
+func (s *stream) get(ctx context.Context, x history.Exchange) (history.Outcome, bool) {
 	s.fields = append(s.fields[:0], wire.Field{Name: "Accept", Value: "text/event-stream"})
 	if x.Resume {
 		s.fields = append(s.fields, wire.Field{Name: "Last-Event-ID", Value: string(s.rd.Cursor())})
 	}
 	s.fields = append(s.fields, s.sess.fields...)
+	req := wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: s.fields}
+	if err := s.r.authorize(ctx, &req); err != nil {
+		return s.unauthorized(ctx, err), false
+	}
 	from := s.r.now()
 	l, err := s.sess.link(ctx)
 	s.begin(l, x)
 	if err != nil {
-		return s.unreachable(ctx, history.OutcomeNone)
+		return s.unreachable(ctx, history.OutcomeNone), true
 	}
-	end, _ := s.exchange(ctx, &wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: s.fields})
+	end, _ := s.exchange(ctx, &req)
 	if s.status != 0 && !s.madeUp && s.attempt > 0 {
 		s.measure(ResumeConnect, s.headAt-from)
 	}
 	switch {
 	case s.cancelled:
-		return history.OutcomeCancelled
+		return history.OutcomeCancelled, true
 	case s.done():
-		return history.OutcomeCompleted
+		return history.OutcomeCompleted, true
 	case s.doomed != history.OutcomeNone:
-		return s.doomed
+		return s.doomed, true
 	}
-	return s.next(end)
+	return s.next(end), true
 }
 
 // resumed counts an attempt to resume.
@@ -267,7 +217,7 @@ func (s *stream) resumed(o history.Outcome) {
 // begin reports the attempt and clears what belonged to the one before.
 func (s *stream) begin(l *link, x history.Exchange) {
 	s.l = l
-	s.got, s.status, s.struck, s.madeUp, s.gained, s.mattered, s.events = false, 0, false, false, false, false, 0
+	s.got, s.status, s.struck, s.madeUp, s.busy, s.gained, s.mattered, s.events = false, 0, false, false, false, false, false, 0
 	s.missed, s.lastEvent = -1, 0
 	s.rec.Attempt = uint16(min(s.attempt, 1<<16-1))
 	s.rec.Link = 0
@@ -325,7 +275,11 @@ func (s *stream) leaves(at time.Duration) {
 	if s.attempt > 0 {
 		return
 	}
-	s.left, s.heard, s.open = at, at, true
+	s.heard = at
+	if s.open { // the target had no time for it before
+		return
+	}
+	s.left, s.open = at, true
 	if !s.a.extra() {
 		s.r.c.Live.sent()
 	}
@@ -362,9 +316,9 @@ func (s *stream) take(ctx context.Context, resp *wire.Response) history.End {
 	s.rec.Head = history.Head{}
 	switch {
 	case resp.Status/100 != 2:
-		s.back.after = retryAfter(resp.Get("Retry-After"))
+		s.back.after = retryAfter(resp)
 		s.l.limit(limits{until: min(s.deadline, s.r.now()+s.r.c.Tail), end: history.EndOpen})
-		_ = skip(resp) // only whether the link can be used again depends on it
+		s.declined(resp)
 		return history.EndStatus
 	case h.Body == history.BodySSE:
 		s.caughtUp(s.headAt)

@@ -198,8 +198,14 @@ func endlessCases() []streamCase {
 		{
 			name:    "endless failure – given up after the allowed attempts",
 			call:    func(v *visit) { primed(v) },
-			resume:  func(v *visit, _ int, _, _ string) { v.status(503) },
+			resume:  func(v *visit, _ int, _, _ string) { v.status(500) },
 			outcome: history.OutcomeFailed, ends: "[3 7 7 7 7 7]", seqs: "[1]", cursors: "[e1 e1 e1 e1 e1]",
+		},
+		{
+			name:    "429 for ever – the target limits the rate, it lost nothing",
+			call:    func(v *visit) { primed(v) },
+			resume:  func(v *visit, _ int, _, _ string) { v.status(429, "Retry-After: 25") },
+			outcome: history.OutcomeUndecided, ends: "[3 7 7 7]", seqs: "[1]", cursors: "[e1 e1 e1]",
 		},
 		{
 			name:    "200 with nothing in it, for ever – given up after the allowed attempts",

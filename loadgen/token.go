@@ -31,6 +31,17 @@ func NewMarks(run string, secret []byte) Marks { return Marks{run: run, secret: 
 // Of returns the mark of a stream: its progress token, and the key under which a
 // reference server keeps its call.
 func (m Marks) Of(session, stream uint32) string {
+	return m.of(session, stream, "")
+}
+
+// again returns the mark of a call that is made a second time, for a stream whose call
+// was cut. It has one part more, which the MAC covers.
+func (m Marks) again(session, stream uint32) string { return m.of(session, stream, second) }
+
+// second is that part, with its dot.
+const second = ".2"
+
+func (m Marks) of(session, stream uint32, behind string) string {
 	b := make([]byte, 0, 64)
 	b = append(b, 'g')
 	b = append(b, m.run...)
@@ -39,6 +50,7 @@ func (m Marks) Of(session, stream uint32) string {
 	b = strconv.AppendUint(b, uint64(session), 10)
 	b = append(b, '.')
 	b = strconv.AppendUint(b, uint64(stream), 10)
+	b = append(b, behind...)
 	h := hmac.New(sha256.New, m.secret)
 	_, _ = h.Write(b[at:])
 	var sum [sha256.Size]byte
@@ -48,8 +60,10 @@ func (m Marks) Of(session, stream uint32) string {
 
 // Find returns whose mark it is; ok is false for one that this run never gave out.
 func (m Marks) Find(mark string) (session, stream uint32, ok bool) {
-	part := strings.Split(mark, ".")
-	if len(part) != 4 {
+	part, behind := strings.Split(mark, "."), ""
+	if len(part) == 5 && "."+part[3] == second {
+		behind = second
+	} else if len(part) != 4 {
 		return 0, 0, false
 	}
 	se, err1 := strconv.ParseUint(part[1], 10, 32)
@@ -57,7 +71,7 @@ func (m Marks) Find(mark string) (session, stream uint32, ok bool) {
 	if err1 != nil || err2 != nil {
 		return 0, 0, false
 	}
-	want := m.Of(uint32(se), uint32(st))
+	want := m.of(uint32(se), uint32(st), behind)
 	if !hmac.Equal([]byte(want), []byte(mark)) {
 		return 0, 0, false
 	}
