@@ -2,7 +2,6 @@ package loadgen
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -50,6 +49,7 @@ func (s *stream) event(ctx context.Context, message bool, at time.Duration) {
 	if s.ev.HasID {
 		e.IDHash = xxhash.Sum64(s.ev.ID)
 	}
+	s.num.own = false
 	switch {
 	case !message:
 		e.Class = history.ClassOther
@@ -61,6 +61,7 @@ func (s *stream) event(ctx context.Context, message bool, at time.Duration) {
 			s.elements(ctx, at)
 			return
 		}
+		s.show(s.ev.Data)
 	}
 	s.tell(ctx, at)
 }
@@ -74,8 +75,8 @@ func (s *stream) tell(ctx context.Context, at time.Duration) {
 	if s.sample != nil {
 		s.sample.note(s, e)
 	}
-	*e = history.Event{Class: e.Class, Owner: e.Owner} // what follows needs no more of it
-	s.follow(ctx, e.Class, e.Owner, at)
+	*e = history.Event{Class: e.Class} // what follows needs no more of it
+	s.follow(ctx, e.Class, at)
 	*e = history.Event{}
 }
 
@@ -92,6 +93,7 @@ func (s *stream) elements(ctx context.Context, at time.Duration) {
 		*e, next = next, history.Event{Cursor: next.Cursor}
 		e.Bytes = uint32(len(data))
 		s.scan(e, data)
+		s.show(data)
 		s.tell(ctx, at)
 	}
 	if none { // JSON-RPC 2.0 §6: an empty array is no batch
@@ -103,7 +105,9 @@ func (s *stream) elements(ctx context.Context, at time.Duration) {
 // scan fills in what the message says.
 func (s *stream) scan(e *history.Event, data []byte) {
 	m := &s.msg
-	wire.Scan(data, m)
+	var f wire.Found
+	s.num.paths.Scan(data, m, &f)
+	s.num.own, s.num.seq = false, 0
 	e.Illegal |= history.Illegal(m.Illegal)
 	e.Hash = wire.Hash(data, m)
 	switch m.Kind {
@@ -133,29 +137,18 @@ func (s *stream) scan(e *history.Event, data []byte) {
 	if len(m.Token) > 0 {
 		e.Owner, e.OwnerStream = s.ownerOfMark(m.Token)
 	}
-	if !m.IsProgress() {
-		return
+	if m.IsProgress() {
+		e.Class = history.ClassProgress
+		e.Ordered, e.Progress = m.HasProgress, m.Progress
 	}
-	e.Class = history.ClassProgress
-	if m.HasProgress {
-		e.Ordered, e.Progress, e.Seq = true, m.Progress, whole(m.Progress)
-	}
-	if m.HasTotal {
-		e.Total = whole(m.Total)
+	if m.Kind == wire.KindNotification {
+		s.number(e, data, &f)
 	}
 }
 
 // isPing reports whether this is the id of the ping that came along with the call.
 func (s *stream) isPing(id []byte) bool {
 	return len(id) == len(s.id)+3 && string(id[:2]) == `"p` && string(id[2:len(id)-1]) == s.id && id[len(id)-1] == '"'
-}
-
-// whole returns a value that counts, 0 for one that does not.
-func whole(v float64) int64 {
-	if v < 1 || v > 1<<53 || v != math.Trunc(v) {
-		return 0
-	}
-	return int64(v)
 }
 
 func (s *stream) ownerOfMark(mark []byte) (history.Owner, uint32) {
@@ -193,7 +186,7 @@ func (s *stream) drops(c history.Class) bool {
 	}
 	switch c {
 	case history.ClassProgress, history.ClassNotification:
-		s.dropped = s.dropAt == s.seen+1
+		s.dropped = s.num.own && s.dropAt == s.seen+1
 	case history.ClassResponse, history.ClassError:
 		s.dropped = s.dropAt < 0
 	}
@@ -201,7 +194,7 @@ func (s *stream) drops(c history.Class) bool {
 }
 
 // follow does what an event asks for, after it was reported.
-func (s *stream) follow(ctx context.Context, c history.Class, o history.Owner, at time.Duration) {
+func (s *stream) follow(ctx context.Context, c history.Class, at time.Duration) {
 	s.arm()
 	s.events++
 	if s.attempt > 0 && s.events == 1 {
@@ -215,8 +208,8 @@ func (s *stream) follow(ctx context.Context, c history.Class, o history.Owner, a
 	case history.ClassRequest:
 		s.respond(ctx)
 	case history.ClassProgress, history.ClassNotification:
-		if !s.hears() || o == history.OwnerSelf { // a GET stream carries what it likes besides
-			s.advance(c)
+		if s.num.own { // a stream carries what it likes besides
+			s.advance()
 		}
 	case history.ClassResponse, history.ClassError:
 		if string(s.msg.ID) == s.id && !s.responded {
@@ -256,24 +249,6 @@ func (s *stream) arm() {
 		lim.idle, lim.since = s.r.c.Idle, s.r.now()
 		s.l.limit(*lim)
 	}
-}
-
-// advance counts a message of the call: by its own number as long as the messages
-// number themselves, so that a repeat does not count; else one by one.
-func (s *stream) advance(c history.Class) {
-	if c == history.ClassProgress && s.msg.HasProgress {
-		s.last = max(s.last, whole(s.msg.Progress))
-	}
-	if c == history.ClassProgress && s.numbered && s.msg.HasProgress {
-		switch seq := whole(s.msg.Progress); {
-		case seq == int64(s.seen)+1:
-		case 0 < seq && seq <= int64(s.seen):
-			return
-		default:
-			s.numbered = false
-		}
-	}
-	s.seen++
 }
 
 // caughtUp notes when everything missed has come.

@@ -1,6 +1,8 @@
 package loadgen
 
 import (
+	"math"
+
 	"github.com/gapless-dev/gapless/loadgen/history"
 	"github.com/gapless-dev/gapless/loadgen/twin"
 	"github.com/gapless-dev/gapless/loadgen/wire"
@@ -14,7 +16,7 @@ type numbering struct {
 	method string
 	paths  *wire.Paths
 	twin   *twin.Twin
-	digest bool
+	digest bool // the messages carry one
 }
 
 // compile makes the numbering ready, or says what is wrong with it.
@@ -25,9 +27,6 @@ func (n Numbering) compile() (numbering, error) {
 		c.method = methodProgress
 		sequence, total = or(sequence, wire.PathProgress), or(total, wire.PathTotal)
 	}
-	if c.twin != nil {
-		sequence, total = "", ""
-	}
 	var err error
 	c.paths, err = wire.ParsePaths(sequence, total, n.Digest, n.Payload)
 	return c, err
@@ -37,14 +36,90 @@ func (n Numbering) compile() (numbering, error) {
 type numbers struct {
 	*numbering
 	counter twin.Counter
-	found   wire.Found
-	own     bool // the message at hand is one of the call
+	own     bool  // the message at hand is one of the call
+	seq     int64 // its number, 0 if it has none
 }
 
 // begin forgets an earlier stream.
 func (n *numbers) begin(of *numbering) {
-	*n = numbers{numbering: of}
-	n.counter.Twin = of.twin
+	*n = numbers{numbering: of, counter: twin.Counter{Twin: of.twin}}
 }
 
-var _ = history.DigestNone
+// number says which message of the call a notification is. A log message carries no mark
+// (2025-11-25 logging, Log Message Notifications), so it belongs to the call on whose
+// exchanges it comes; on a GET stream nothing tells that.
+func (s *stream) number(e *history.Event, data []byte, f *wire.Found) {
+	n := &s.num
+	if string(s.msg.Method) != n.method {
+		return
+	}
+	n.own = e.Owner == history.OwnerSelf || e.Owner == history.OwnerUnmarked && !s.hears()
+	switch {
+	case n.twin != nil:
+		n.compare(e, data)
+	default:
+		if f.HasSequence {
+			e.Seq = whole(f.Sequence)
+		}
+		if f.HasTotal {
+			e.Total = whole(f.Total)
+		}
+	}
+	if n.digest && f.HasDigest && e.Digest != history.DigestWrong {
+		e.Digest = history.DigestWrong
+		if f.HasPayload && fits(f.Digest, f.Payload) {
+			e.Digest = history.DigestRight
+		}
+	}
+	n.seq = e.Seq
+}
+
+// compare numbers a message by those of the control calls. What equals none of them has
+// other content than the call's messages have. A message of another stream, whose call
+// may be another one, has a number where one look tells it.
+func (n *numbers) compare(e *history.Event, data []byte) {
+	if !n.own {
+		if n.twin.Distinct() {
+			e.Seq, _ = (&twin.Counter{Twin: n.twin}).Number(data)
+		}
+		return
+	}
+	seq, same := n.counter.Number(data)
+	if !same {
+		e.Digest = history.DigestWrong
+		return
+	}
+	e.Seq, e.Total, e.Digest = seq, int64(n.twin.N()), history.DigestRight
+}
+
+// show hands a message of the call to whoever learns from it.
+func (s *stream) show(data []byte) {
+	if s.num.own && s.r.c.Raw != nil {
+		s.r.c.Raw(s.a, data)
+	}
+}
+
+// advance counts the message of the call at hand: by its number as long as the messages
+// come as 1, 2, 3 …, so that a repeat does not count; else one by one.
+func (s *stream) advance() {
+	seq := s.num.seq
+	s.last = max(s.last, seq)
+	switch {
+	case seq == 0 && s.num.twin != nil: // none of the call's
+		return
+	case !s.numbered, seq == int64(s.seen)+1:
+	case 0 < seq && seq <= int64(s.seen):
+		return
+	default:
+		s.numbered = false
+	}
+	s.seen++
+}
+
+// whole returns a value that counts, 0 for one that does not.
+func whole(v float64) int64 {
+	if v < 1 || v > 1<<53 || v != math.Trunc(v) {
+		return 0
+	}
+	return int64(v)
+}
