@@ -103,13 +103,26 @@ func (s *Stream) sever(f fate) fate {
 			return fateSevered
 		}
 	case fateIndeterminate:
-		if !s.judge.setup.IDs && !s.hasID {
+		if s.judge.setup.Modern || !s.judge.setup.IDs && !s.hasID {
 			return fateSevered
 		}
 	case fateUndecided:
-		if s.outcome == history.OutcomeFailed || s.outcome == history.OutcomeRefused {
+		if s.outcome == history.OutcomeFailed || s.outcome == history.OutcomeRefused || s.outcome == history.OutcomeUndecided && s.over() {
 			return fateSevered
 		}
 	}
 	return f
+}
+
+// over tells that a call which is said to be undecided ended by itself, or that nothing
+// came for so long that our stop took nothing from it. Where its response may be missing
+// nothing is left to decide then.
+func (s *Stream) over() bool {
+	switch s.end.last {
+	case history.EndNone:
+		return false
+	case history.EndStopped:
+		return s.settledAt-max(s.lastEventAt, s.faults.lastAt) >= silenceLimit
+	}
+	return true
 }

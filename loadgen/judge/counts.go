@@ -26,7 +26,8 @@ type Messages struct {
 	Misordered int64
 	// Foreign counts dispatched messages of other streams, sessions or nobody.
 	Foreign int64
-	// Corrupt counts messages with other bytes than were emitted, or never emitted.
+	// Corrupt counts messages with other bytes than were emitted, with a digest that does
+	// not fit them, or never emitted.
 	Corrupt int64
 	// Late counts events read from an old link after the resume was sent: neither
 	// delivered nor duplicated.

@@ -12,7 +12,9 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 		}
 	}
 	sp := &j.special
+	add(j.stdio(), "a stdio server has one pipe and nothing to come back to")
 	j.whyNoResumption(v, add)
+	add(sp.throttled > 0, "%s given up while the target answered 429 or 503: it limits the rate", plural(sp.throttled, "call was", "calls were"))
 	add(t.Stopped != "", "the run was stopped before its plan was carried out: %s", t.Stopped)
 	if j.setup.Faults == 0 {
 		add(true, "the run plans no faults, so resuming was not judged: no cut, no resume")
@@ -23,13 +25,17 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	if err := j.setup.Validate(); err != nil {
 		add(true, "the setup is not judged: %v", err)
 	}
-	add(!j.setup.told(), "nothing tells which messages should arrive: no ledger, and the control calls do not number theirs alike")
+	add(!j.setup.told() && j.setup.Oracle != OracleResponse,
+		"nothing tells which messages should arrive: no ledger, and the control calls neither number theirs alike nor agree")
+	add(sp.misfits > 0, "before any fault %s messages equal to none of the control calls: the comparison does not fit them",
+		plural(sp.misfits, "call brought", "calls brought"))
+	add(sp.uncalled > 0, "%s messages that no control call had shown: nothing tells which others were due", plural(sp.uncalled, "call brought", "calls brought"))
 	for i, inv := range v.Invariants {
 		add(j.roles[i] == Demanded && inv.Verdict == "inconclusive" && inv.Checked == 0, "%s saw nothing", inv.Name)
 	}
 	// What a probe could not tell keeps no run from holding, but probes that were never
 	// made do: nobody would miss them.
-	add(j.setup.Probes > 0 && j.setup.IDs && v.Streams.Completed > 0 && v.Sampled == 0, "no stream was probed, though %s to be",
+	add(j.setup.Probes > 0 && j.setup.IDs && !j.setup.Modern && v.Streams.Completed > 0 && v.Sampled == 0, "no stream was probed, though %s to be",
 		plural(int64(j.setup.Probes), "was", "were"))
 	add(v.Streams.Opened == 0, "no stream was opened")
 	add(v.Streams.Opened > 0 && !v.Canary.Seen, "there was no canary")
@@ -42,6 +48,7 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	add(sp.countless > 0, "nothing tells how many messages %s due", plural(sp.countless, "call had", "calls had"))
 	add(t.LedgerDropped > 0, "the ledger had no room for %s", plural(t.LedgerDropped, "call", "calls"))
 	add(v.Responses.Errors > 0, "%s answered with an error", plural(v.Responses.Errors, "call was", "calls were"))
+	add(v.Messages.Delivered == 0 && v.Messages.Expected > 0 && v.Streams.Undecided == 0, "no message arrived at all")
 	j.whyGenerator(v, t, add)
 	add(v.Coverage.Untracked > 0, "%s too far past a hole to be tracked", plural(v.Coverage.Untracked, "message was", "messages were"))
 	add(v.Messages.Undecided > 0 && v.Responses.Missing == 0 && v.Streams.Undecided == 0 && sp.blind == 0,
@@ -56,6 +63,9 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	}
 	return Holds, nil
 }
+
+// stdio tells a target that no cut can put to the test.
+func (j *Judge) stdio() bool { return j.setup.Transport == transportStdio }
 
 // allHold is the last guard: whatever the reasons say, a demanded invariant that does
 // not hold keeps the run from holding.
@@ -75,7 +85,7 @@ func (j *Judge) allHold(v *Verdict) bool {
 
 // whyNoResumption says that the target does not resume at all.
 func (j *Judge) whyNoResumption(v *Verdict, add func(bool, string, ...any)) {
-	if j.setup.Contract == NoPromise {
+	if j.setup.Contract == NoPromise || j.stdio() {
 		return
 	}
 	seen := v.Streams.Opened + v.Control.Calls

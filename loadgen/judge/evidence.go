@@ -43,7 +43,7 @@ type finding struct {
 	count       int64   // 0 means 1
 	what        string
 	mark        string // "" means the name of the invariant
-	pending     bool   // counts only if the generator has an alibi
+	pending     bool   // counts only if its doubt is lifted, see doubtOf
 	soft        bool   // a SHOULD: decides under Setup.Strict alone
 	after       int32  // strike before it, as its index+1, or one of:
 	quiet       bool   // the timeline needs no mark: another finding gives it
@@ -129,17 +129,20 @@ type Guilty struct {
 	Same      []uint32
 	SameCount int64
 
-	doubtful bool // nothing but findings that wait for the generator's alibi
+	doubt doubt // what the findings wait for, if all of them do
 }
 
 // accuse builds the guilty stream of s.
 func (s *Stream) accuse() Guilty {
 	g := Guilty{Session: s.session, Stream: s.stream, Control: s.kind == history.StreamControl,
 		Expected: s.expected(), ExpectedFrom: s.expectedFrom(), Outcome: outcomeName(s.outcome),
-		Inverted: s.order, Evidence: s.evidence, Steps: s.lines.export(s), doubtful: !s.bad}
+		Inverted: s.order, Evidence: s.evidence, Steps: s.lines.export(s)}
 	first := -1
 	for i := range s.evidence {
 		e := &s.evidence[i]
+		if d := doubtOf(e.inv); !s.bad && e.pending && (g.doubt == certain || d < g.doubt) {
+			g.doubt = d
+		}
 		switch e.inv {
 		case noLoss:
 			g.Lost = e.Ranges
@@ -163,8 +166,10 @@ func (s *Stream) expectedFrom() string {
 		return ""
 	case s.judge.setup.Oracle == OracleLedger:
 		return "ledger"
-	case s.judge.setup.Expected > 0:
-		return s.judge.setup.ExpectedFrom
+	case s.call.Twin > 0:
+		return "control calls"
+	case s.call.Expected > 0:
+		return s.call.ExpectedFrom
 	}
 	return "params.total"
 }

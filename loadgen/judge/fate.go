@@ -87,6 +87,10 @@ func (s *Stream) claim() (f fate, unfounded bool) {
 			return fateIndeterminate, false
 		}
 		return s.failure(), false
+	case history.OutcomeUndecided:
+		if s.loops() {
+			return fateFailed, false
+		}
 	}
 	return fateUndecided, false
 }
@@ -102,8 +106,8 @@ func (s *Stream) refusal() fate {
 	case 401, 403:
 		return fateUndecided
 	}
-	if s.resumes.refused == 0 {
-		return fateUndecided // claimed, but no head shows a refusal
+	if s.resumes.refused == 0 || s.throttled() {
+		return fateUndecided // claimed, but no head shows a refusal for good
 	}
 	return fateRefused
 }
@@ -118,6 +122,8 @@ func (s *Stream) failure() fate {
 		return fateUndecided
 	case s.end.lastResume && s.end.lastStatus == 409:
 		return fateUndecided // still within the time a conflict may take
+	case s.throttled():
+		return fateUndecided
 	}
 	switch s.end.last {
 	case history.EndDeadline, history.EndIdle, history.EndOpen:
@@ -128,4 +134,31 @@ func (s *Stream) failure() fate {
 		return fateTooLate
 	}
 	return fateFailed
+}
+
+// throttled tells that the last answer says to come back later: the target limits the
+// rate, and lost nothing by that.
+func (s *Stream) throttled() bool {
+	return (s.end.lastStatus == 429 || s.end.lastStatus == 503) && !s.end.lastInjected
+}
+
+// emptyLimit is the number of resumes in a row, each accepted and at once ended by the
+// target without any event, from which on they are a loop.
+const emptyLimit = 5
+
+// countEmpty counts them. What we ended ourselves tells nothing.
+func (s *Stream) countEmpty(end history.End) {
+	switch {
+	case s.ex.injected:
+	case s.ex.resume && s.ex.status/100 == 2 && s.ex.events == 0 && (end == history.EndClean || end == history.EndTruncated || end == history.EndReset):
+		s.empty++
+	default:
+		s.empty = 0
+	}
+}
+
+// loops tells a call whose time is over from one that we left early, where the target
+// answers its resumes with nothing: too short a time to call it silent, but a loop.
+func (s *Stream) loops() bool {
+	return s.empty >= emptyLimit && s.call.Deadline > 0 && s.settledAt-s.begunAt >= s.call.Deadline*9/10
 }

@@ -11,8 +11,8 @@ import (
 func (j *Judge) Finish(t Tail) Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	convict := t.alibi()
-	j.settleTooLate(convict)
+	lifted := conviction{certain: true, ifWell: t.alibi(), ifAlike: j.special.misfits == 0}
+	j.settleDoubts(lifted)
 	j.found()
 	j.streams.Undecided += j.special.loadOpen
 	j.streams.Planned = cmp.Or(t.Planned, int64(j.setup.Streams))
@@ -28,18 +28,27 @@ func (j *Judge) Finish(t Tail) Verdict {
 	if j.controlSum[1] > 0 {
 		v.Control.MessagesPerCall = 0
 	}
-	nothing := j.tally[noLoss].violated == 0 && j.messages.LostAllowed == 0 && j.setup.told()
+	nothing := j.lostNothing()
 	v.LossBound95 = bound(v.CutsAtRisk, nothing)
 	v.Bounds = j.bounds(wide, nothing)
 	v.Probes, v.Sampled = j.probeCounts(), j.sampled
 	j.broadcast()
 	v.Reached = j.reached(t)
-	v.Invariants = j.invariants(&v, convict)
+	v.Invariants = j.invariants(&v, lifted)
 	v.After = j.afterTable()
-	v.Guilty = j.guilty(convict)
+	v.Guilty = j.guilty(lifted)
+	v.Drops, v.Throttled = j.drops.export(&j.special, v.Streams.Cut), j.special.throttled
 	v.Word, v.Why = j.decide(&v, t)
 	j.sentences(&v)
 	return v
+}
+
+// lostNothing tells that everything came that the oracle knows of.
+func (j *Judge) lostNothing() bool {
+	if j.setup.Oracle == OracleResponse {
+		return j.responses.Missing == 0 && j.responses.MissingAllowed == 0
+	}
+	return j.tally[noLoss].violated == 0 && j.messages.LostAllowed == 0 && j.setup.told()
 }
 
 // coverFaults derives the tables of faults from their cells.
@@ -102,7 +111,7 @@ func (j *Judge) afterTable() []AfterCount {
 }
 
 // invariants gives the verdict on each promise.
-func (j *Judge) invariants(v *Verdict, convict bool) []Invariant {
+func (j *Judge) invariants(v *Verdict, lifted conviction) []Invariant {
 	out := make([]Invariant, len(j.table))
 	for i := range j.table {
 		def, n := &j.table[i], &j.tally[i]
@@ -110,7 +119,7 @@ func (j *Judge) invariants(v *Verdict, convict bool) []Invariant {
 		*inv = Invariant{Name: def.name, Claim: def.claim, Source: def.source, Level: def.level.String(),
 			Role: j.roles[i].String(), Decides: def.level.decides(j.setup.Strict), Checked: n.checked, Violations: n.violated, Deviations: n.soft, Streams: j.hit[i][0]}
 		for _, e := range j.evidence[i] {
-			if convict || !e.pending {
+			if !e.pending || lifted[doubtOf(ident(i))] {
 				inv.Evidence = append(inv.Evidence, e)
 			}
 		}
@@ -148,7 +157,7 @@ func (j *Judge) enoughCuts(v *Verdict) bool {
 		return false
 	}
 	for _, r := range v.Reached {
-		if r.Name == "judged_cuts" {
+		if r.Name == cutsWant(j.setup).Name {
 			return r.OK
 		}
 	}

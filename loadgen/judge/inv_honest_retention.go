@@ -14,10 +14,10 @@ func honestRetentionInvariant() invariant {
 		source: "derived from 2025-11-25 transports, Resumability 3 (replay what would have been sent after the cursor)",
 		level:  LevelDerived,
 		role: func(s Setup) (Role, string) {
-			if s.Contract == NoPromise {
+			if s.Contract == NoPromise && !s.modern() {
 				return NotApplicable, `the contract "none" promises no retention`
 			}
-			return Watched, "" // whether anything is purged in time is not ours to plan
+			return whenResumed(s, Watched) // whether anything is purged in time is not ours to plan
 		},
 		event:  replayBegins,
 		fact:   judgeRetention,

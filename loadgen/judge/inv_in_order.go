@@ -8,7 +8,7 @@ func inOrderInvariant() invariant {
 		claim:  "messages arrive in the order of their emitter",
 		source: "2025-11-25 transports, Resumability 3: the stream resumes from that point",
 		level:  LevelContract,
-		role:   always,
+		role:   ofMessages,
 		event: func(s *Stream, r *history.Record) {
 			if !s.now.numbered || s.now.standing == repeated {
 				return

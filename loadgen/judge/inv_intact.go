@@ -9,23 +9,40 @@ func intactInvariant() invariant {
 		source: "2025-11-25 transports, Resumability 3: the messages that would have been sent",
 		level:  LevelContract,
 		role: func(s Setup) (Role, string) {
-			if s.Oracle == OracleLedger {
+			if s.Oracle == OracleLedger || s.told() && compared(s) {
 				return Demanded, ""
 			}
 			return Watched, "" // without a reference only a repeat can be compared
 		},
 		event: func(s *Stream, r *history.Record) {
-			if s.now.standing != repeated {
+			e := &r.Event
+			digest := s.now.own && e.Digest != history.DigestNone
+			if s.now.standing != repeated && !digest {
 				return
 			}
 			s.check(intact, 1)
-			if s.now.altered {
+			switch {
+			case digest && e.Digest == history.DigestWrong:
 				s.msgs.Corrupt++
-				s.findMessage(intact, r.Event.Seq, "repeated with other bytes")
+				s.findMessage(intact, e.Seq, "the digest that the message carries does not fit its payload")
+			case s.now.altered:
+				s.msgs.Corrupt++
+				s.findMessage(intact, e.Seq, "repeated with other bytes")
 			}
 		},
 		settle: settleIntact,
 	}
+}
+
+// compared tells that each message of every call can be checked: by its digest, or by
+// comparison with those of the control calls.
+func compared(s Setup) bool {
+	for _, c := range s.calls() {
+		if !c.Digests && c.Twin == 0 && !s.mute(&c) {
+			return false
+		}
+	}
+	return true
 }
 
 // settleIntact finds numbers that were never sent, and compares the sums of what lies
@@ -41,6 +58,12 @@ func settleIntact(s *Stream) {
 		if l.sum != s.hashSum && s.acct.highest <= l.emitted {
 			s.msgs.Corrupt++
 			s.find(intact, finding{first: maxHashes + 1, last: l.emitted, what: "one of these differs from what was emitted"})
+		}
+	}
+	if s.call.Twin > 0 && !s.mute && s.kind != history.StreamControl {
+		s.check(intact, s.msgs.Delivered-s.foreignTo.instead)
+		if n := s.altered(); n > 0 {
+			s.find(intact, finding{count: n, what: "equal to no message of the control calls", pending: true})
 		}
 	}
 	if n := s.expected(); n > 0 && s.acct.highest > n && !s.blind() {

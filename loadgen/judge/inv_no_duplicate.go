@@ -8,7 +8,7 @@ func noDuplicateInvariant() invariant {
 		claim:  "no message arrives twice; under at-least-once, not without a resume between",
 		source: "2025-11-25 transports, Resumability 3: only what follows the cursor is replayed",
 		level:  LevelContract,
-		role:   always,
+		role:   ofMessages,
 		event: func(s *Stream, r *history.Record) {
 			if !s.now.numbered {
 				return

@@ -6,7 +6,7 @@ func noLossInvariant() invariant {
 		claim:  "each accepted message arrives",
 		source: "2025-11-25 transports, Resumability 3: replay what would have been sent after the cursor",
 		level:  LevelContract,
-		role:   always,
+		role:   ofMessages,
 		settle: func(s *Stream) {
 			s.check(noLoss, s.msgs.Delivered+s.msgs.Lost+s.msgs.LostAllowed)
 			if n := s.lateTail(); n > 0 {

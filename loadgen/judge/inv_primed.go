@@ -12,7 +12,7 @@ func primedInvariant() invariant {
 			if s.Revision < revisionPolling {
 				return NotApplicable, "priming came with revision " + revisionPolling
 			}
-			return Watched, ""
+			return whenResumed(s, Watched)
 		},
 		event: func(s *Stream, r *history.Record) {
 			if s.kind == history.StreamGet || s.ex.resume || s.ex.events != 1 || s.ex.body != history.BodySSE {

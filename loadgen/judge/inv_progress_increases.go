@@ -8,10 +8,17 @@ func progressIncreasesInvariant() invariant {
 		claim:  "progress increases with each notification, on first deliveries",
 		source: "2025-11-25 progress, Progress Flow (the value MUST increase with each notification)",
 		level:  LevelMust,
-		role:   whenTold,
+		role: func(s Setup) (Role, string) {
+			for _, c := range s.calls() {
+				if !c.progress() || s.mute(&c) {
+					return Watched, "" // its messages are no progress
+				}
+			}
+			return whenTold(s)
+		},
 		event: func(s *Stream, r *history.Record) {
 			e := &r.Event
-			if !s.now.own || !e.Ordered || s.now.standing == repeated {
+			if !s.now.own || !e.Ordered || e.Class != history.ClassProgress || s.now.standing == repeated {
 				return
 			}
 			s.check(progressIncreases, 1)

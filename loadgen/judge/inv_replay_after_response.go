@@ -28,7 +28,7 @@ func replayAfterResponseInvariant() invariant {
 
 // replayRole is that of the invariants about what a settled stream is still good for.
 func replayRole(s Setup) (Role, string) {
-	if s.Contract == NoPromise {
+	if s.Contract == NoPromise && !s.modern() {
 		return NotApplicable, `the contract "none" promises no replay`
 	}
 	return whenProbed(s)

@@ -10,9 +10,9 @@ func resumeProgressInvariant() invariant {
 		level:  LevelDerived,
 		role: func(s Setup) (Role, string) {
 			if s.Faults > 0 && s.Contract != NoPromise {
-				return Demanded, ""
+				return whenResumed(s, Demanded)
 			}
-			return Watched, "" // a polling server may close links by itself
+			return whenResumed(s, Watched) // a polling server may close links by itself
 		},
 		event: func(s *Stream, _ *history.Record) {
 			if s.ex.resume && !s.ex.ledOn && !s.now.posted && (!s.now.before || s.kind == history.StreamGet) {
@@ -49,7 +49,11 @@ func settleResumeProgress(s *Stream) {
 		if s.fate != fateTooLate {
 			s.check(resumeProgress, 1)
 		}
-		s.find(resumeProgress, finding{what: "the last resume led to nothing: " + endName(s.end.last),
+		what := "the last resume led to nothing: " + endName(s.end.last)
+		if s.empty >= emptyLimit {
+			what = plural(int64(s.empty), "resume", "resumes") + " in a row were accepted and brought nothing"
+		}
+		s.find(resumeProgress, finding{what: what,
 			mark: "resume-progress: " + endName(s.end.last), pending: s.fate == fateTooLate})
 	}
 }

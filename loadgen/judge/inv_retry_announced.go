@@ -19,7 +19,7 @@ func retryAnnouncedInvariant() invariant {
 			if s.Revision < revisionPolling {
 				return NotApplicable, "polling came with revision " + revisionPolling
 			}
-			return Watched, ""
+			return whenResumed(s, Watched)
 		},
 		fact: func(s *Stream, r *history.Record) {
 			switch {

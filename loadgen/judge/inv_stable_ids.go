@@ -8,6 +8,6 @@ func stableIDsInvariant() invariant {
 		level:  LevelDerived,
 		// A correct target never replays what arrived, so seeing nothing is no fault.
 		// The comparison is made by unique-ids, in one pass over the ids.
-		role: func(Setup) (Role, string) { return Watched, "" },
+		role: func(s Setup) (Role, string) { return whenResumed(s, Watched) },
 	}
 }

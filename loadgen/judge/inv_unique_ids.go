@@ -8,9 +8,9 @@ func uniqueIDsInvariant() invariant {
 		level:  LevelMust,
 		role: func(s Setup) (Role, string) {
 			if s.IDs {
-				return Demanded, ""
+				return whenResumed(s, Demanded)
 			}
-			return Watched, ""
+			return whenResumed(s, Watched)
 		},
 		// Ids are compared among themselves here and across the session's streams when the
 		// stream is merged.

@@ -18,8 +18,10 @@ const (
 	stableIDs
 	progressIncreases
 	silentAfterResponse
+	silentAfterCut
 	legalFrames
 	resumeProgress
+	reissueAnswered
 	executedOnce
 	oneStream
 	replayAfterResponse
@@ -66,8 +68,10 @@ func table() []invariant {
 		stableIDs:           stableIDsInvariant(),
 		progressIncreases:   progressIncreasesInvariant(),
 		silentAfterResponse: silentAfterResponseInvariant(),
+		silentAfterCut:      silentAfterCutInvariant(),
 		legalFrames:         legalFramesInvariant(),
 		resumeProgress:      resumeProgressInvariant(),
+		reissueAnswered:     reissueAnsweredInvariant(),
 		executedOnce:        executedOnceInvariant(),
 		oneStream:           oneStreamInvariant(),
 		replayAfterResponse: replayAfterResponseInvariant(),
@@ -86,6 +90,15 @@ func table() []invariant {
 // always is the role of what no setup can rule out.
 func always(Setup) (Role, string) { return Demanded, "" }
 
+// ofMessages is the role of what is said of numbered messages: demanded, unless only
+// responses are judged.
+func ofMessages(s Setup) (Role, string) {
+	if s.Oracle == OracleResponse {
+		return NotApplicable, "only the response is judged"
+	}
+	return Demanded, ""
+}
+
 // whenTold demands an invariant where the oracle numbers the messages.
 func whenTold(s Setup) (Role, string) {
 	if s.told() {
@@ -97,7 +110,7 @@ func whenTold(s Setup) (Role, string) {
 // whenProbed is for what only a probe of a sampled stream can put to the test: a finding
 // convicts, but a sample that could not be asked, or a target too slow for the little time
 // of a probe, keeps no run from holding.
-func whenProbed(Setup) (Role, string) { return Watched, "" }
+func whenProbed(s Setup) (Role, string) { return whenResumed(s, Watched) }
 
 // roleOf applies Setup.Ignore before the invariant's own rule.
 func roleOf(inv *invariant, s Setup) (Role, string) {

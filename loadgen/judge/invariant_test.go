@@ -267,8 +267,10 @@ func TestResumeProgress(t *testing.T) {
 			"resume\nhead 200 sse\nm 3-5\n" + done, want: "violated", count: 1},
 		{name: "409 until a short deadline – inconclusive", text: start + "m 1-2\ncut rst mid-event\nend reset\n" + refused409 + "wait 20s\n" + refused409 +
 			"settled failed\nledger 5 resp=0", want: "inconclusive"},
-		{name: "endless 503 – violated", text: start + "m 1-2\ncut rst mid-event\nend reset\nresume\nhead 503\nend status\nresume\nhead 503\nend status\nsettled failed\nledger 5 resp=0",
+		{name: "endless 502 – violated", text: start + "m 1-2\ncut rst mid-event\nend reset\nresume\nhead 502\nend status\nresume\nhead 502\nend status\nsettled failed\nledger 5 resp=0",
 			want: "violated", count: 1},
+		{name: "told to come back later until the end – inconclusive", text: start + "m 1-2\ncut rst mid-event\nend reset\nresume\nhead 503\nend status\nresume\nhead 503\nend status\nsettled failed\nledger 5 resp=0",
+			want: "inconclusive"},
 		{name: "indeterminate without a fault of ours – violated", text: "stream 1 session 1 load\npost\nhead 200 sse\nend clean\nsettled indeterminate\nledger 5",
 			want: "violated", count: 1},
 		{name: "never resumed – inconclusive", text: start + "m 1-5\n" + done, want: "inconclusive"},

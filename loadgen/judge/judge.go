@@ -12,6 +12,8 @@ import (
 type Judge struct {
 	setup   Setup
 	table   []invariant
+	calls   []CallSetup // at least one
+	room    int         // messages that a call is likely to bring
 	roles   []Role
 	reasons []string
 	// The folds of the invariants that apply.
@@ -21,7 +23,7 @@ type Judge struct {
 
 	mu         sync.Mutex
 	tally      [invariantCount]tally
-	hit        [invariantCount][2]int64 // streams with violations, and with pending ones alone
+	hit        [invariantCount][2]int64 // streams with violations, and with doubtful ones alone
 	messages   Messages
 	responses  Responses
 	streams    Streams
@@ -36,6 +38,8 @@ type Judge struct {
 	shapes     map[string]*shape
 	damaged    damage
 	doubtful   damage // streams that only the generator's alibi convicts
+	unlike     damage // streams that only a comparison convicts which fits uncut calls
+	drops      drops
 	strays     []stray
 	gaps       []gap
 	partial    map[uint32]int64 // streams that did not get everything: how far they are without a hole
@@ -62,16 +66,30 @@ type special struct {
 	cutUnanswered  int64
 	uncut          int64
 	uncutComplete  int64
+	throttled      int64 // calls whose last answer was 429 or 503, and that got no further
+	uncalled       int64 // calls with messages that no control call had shown
+	unnumbered     int64 // control calls of which only the response counts, that sent something before it
+	misfits        int64 // streams whose messages were unlike before any fault
+	altered        int64 // numbers taken for delivered since something came that is equal to none
 }
 
 // New returns the judge of a run. A setup that Validate complains about is judged as
 // far as it goes; it never holds.
 func New(s Setup) *Judge {
 	j := &Judge{setup: s, table: table(), cells: map[[2]string]KindPlace{}, shapes: map[string]*shape{}, partial: map[uint32]int64{}}
-	if j.setup.Contract == "" {
+	j.setup.Modern = s.modern()
+	switch {
+	case j.setup.Contract != "":
+	case j.setup.Modern:
+		j.setup.Contract = NoPromise
+	default:
 		j.setup.Contract = ExactlyOnce
 	}
 	j.setup.Ignore, j.setup.Named, j.setup.Reach = slices.Clone(s.Ignore), slices.Clone(s.Named), slices.Clone(s.Reach)
+	j.setup.Calls, j.calls = slices.Clone(s.Calls), s.calls()
+	for _, c := range j.calls {
+		j.room = max(j.room, int(min(max(c.Expected, c.Twin, 0), 1024)))
+	}
 	for i := range j.table {
 		inv := &j.table[i]
 		role, why := roleOf(inv, j.setup)
@@ -103,14 +121,14 @@ func (j *Judge) Open(session, stream uint32, kind history.StreamKind) *Stream {
 		j.special.loadOpen++
 	}
 	j.mu.Unlock()
-	room := int(min(max(j.setup.Expected, 0), 1024))
 	s := &Stream{judge: j, session: session, stream: stream, kind: kind}
+	s.called(0)
 	s.ex.missed = -1
 	if j.setup.told() {
-		s.hashes = make([]uint64, 0, room)
+		s.hashes = make([]uint64, 0, j.room)
 	}
 	if j.setup.IDs {
-		s.ids = make([]idUse, 0, room+2)
+		s.ids = make([]idUse, 0, j.room+2)
 	}
 	s.lines.steps = make([]step, 0, 8)
 	return s
@@ -126,6 +144,9 @@ func (j *Judge) merge(s *Stream) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.special.open--
+	if s.kind != history.StreamControl && s.foreignTo.early {
+		j.special.misfits++
+	}
 	if s.kind == history.StreamCanary {
 		j.canary.Seen = true
 		if s.tally[noLoss].violated+s.tally[oneResponse].violated+s.tally[oneResponse].pending > 0 {
@@ -181,8 +202,11 @@ func (j *Judge) mergeSpecial(s *Stream) {
 	if s.hasID {
 		sp.withID++
 	}
-	if s.fate == fateAnswered && j.setup.Oracle == OracleNumbered && s.expected() == 0 {
+	if s.fate == fateAnswered && j.setup.Oracle != OracleLedger && j.setup.told() && !s.mute && s.expected() == 0 {
 		sp.countless++
+	}
+	if s.mute && s.unnumbered > 0 && s.kind == history.StreamControl {
+		sp.unnumbered++
 	}
 }
 
@@ -207,6 +231,14 @@ func (j *Judge) mergeLoad(s *Stream) {
 	j.messages.add(&s.msgs)
 	j.mergeOutcome(s)
 	j.mergeFaults(s)
+	j.drops.add(s)
+	j.special.altered += s.foreignTo.instead
+	if s.uncalled > 0 {
+		j.special.uncalled++
+	}
+	if s.throttled() && (s.fate == fateNotSent || s.fate == fateUndecided || s.fate == fateCallRefused) {
+		j.special.throttled++
+	}
 	r, n := &j.resumes, &s.resumes
 	r.Attempted += n.attempted
 	r.Succeeded += n.succeeded
@@ -315,6 +347,46 @@ func (j *Judge) mergeFaults(s *Stream) {
 	}
 }
 
+// A doubt is why a finding may not count: what it rests on is known at the end alone.
+type doubt uint8
+
+const (
+	certain doubt = iota
+	ifWell        // the generator was well enough to call a target too late
+	ifAlike       // the messages of calls that met no fault are like those of the control calls
+)
+
+// doubtOf tells what a pending finding of an invariant waits for.
+func doubtOf(inv ident) doubt {
+	if inv == intact {
+		return ifAlike
+	}
+	return ifWell
+}
+
+// A conviction says which doubts are lifted.
+type conviction [ifAlike + 1]bool
+
+// settleDoubts turns what was pending into violations, or lets it go.
+func (j *Judge) settleDoubts(lifted conviction) {
+	for i := range j.tally {
+		if t := &j.tally[i]; lifted[doubtOf(ident(i))] {
+			t.violated += t.pending
+			t.checked += t.pending
+			t.pending = 0
+			j.hit[i][0] += j.hit[i][1]
+		}
+	}
+	if lifted[ifAlike] {
+		j.damaged.join(&j.unlike)
+	} else {
+		j.messages.Delivered -= j.special.altered
+		j.messages.Undecided += j.special.altered
+		j.messages.Corrupt -= j.tally[intact].pending
+	}
+	j.settleTooLate(lifted[ifWell])
+}
+
 // settleTooLate convicts the streams that were too late, or leaves them undecided.
 func (j *Judge) settleTooLate(convict bool) {
 	n := j.special.tooLate
@@ -329,11 +401,5 @@ func (j *Judge) settleTooLate(convict bool) {
 	j.responses.Missing += missing
 	j.messages.Undecided -= j.special.lateTail
 	j.messages.Lost += j.special.lateTail
-	for i := range j.tally {
-		j.tally[i].violated += j.tally[i].pending
-		j.tally[i].checked += j.tally[i].pending
-		j.tally[i].pending = 0
-		j.hit[i][0] += j.hit[i][1]
-	}
 	j.damaged.join(&j.doubtful)
 }

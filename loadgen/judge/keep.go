@@ -37,8 +37,11 @@ func (j *Judge) keep(s *Stream) {
 	g := s.accuse()
 	if !g.Control {
 		n := &j.damaged
-		if g.doubtful {
+		switch g.doubt {
+		case ifWell:
 			n = &j.doubtful
+		case ifAlike:
+			n = &j.unlike
 		}
 		n.add(g.After, s.faults.injected == 0)
 	}
@@ -71,12 +74,11 @@ func insertSorted[T any](list []T, v T, limit int, order func(a, b T) int) []T {
 }
 
 // guilty lists the kept streams, one of every shape before the second of any, and
-// names for each the others of its shape. Streams that only the generator's alibi
-// could convict are left out without it.
-func (j *Judge) guilty(convict bool) []Guilty {
+// names for each the others of its shape. Streams whose doubt is not lifted are left out.
+func (j *Judge) guilty(lifted conviction) []Guilty {
 	keys := make([]string, 0, len(j.shapes))
 	for key, sh := range j.shapes {
-		if convict || !sh.guilty[0].doubtful {
+		if lifted[sh.guilty[0].doubt] {
 			keys = append(keys, key)
 		}
 	}

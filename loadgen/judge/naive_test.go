@@ -74,7 +74,7 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 	switch {
 	case bad(&n) || bad(&control):
 		return n, judge.Violated
-	case n.doubt || control.doubt || judged == 0 || injected*5 < r.setup.Faults*4 || !n.led && !none:
+	case n.doubt || control.doubt || judged == 0 || n.delivered == 0 && n.expected > 0 || injected*5 < r.setup.Faults*4 || !n.led && !none:
 		return n, judge.Inconclusive
 	}
 	return n, judge.Holds
@@ -93,6 +93,7 @@ type call struct {
 	early, anchored     bool
 	gap                 bool // it came on another link than the last message
 	cut, severed        bool
+	end                 history.End
 }
 
 // stream judges one stream.
@@ -105,8 +106,9 @@ func (n *naive) stream(setup judge.Setup, records []history.Record) {
 	if c.outcome == history.OutcomeFailed && c.early && !c.anchored {
 		c.outcome = history.OutcomeIndeterminate
 	}
+	over := c.end != history.EndStopped || c.settledAt-c.lastSeen >= 10*time.Second
 	c.severed = setup.Contract == judge.NoPromise && !answered && c.cut && c.settled > 0 && (c.outcome == history.OutcomeFailed ||
-		c.outcome == history.OutcomeRefused || c.outcome == history.OutcomeIndeterminate && !setup.IDs && !c.anchored)
+		c.outcome == history.OutcomeUndecided && over || c.outcome == history.OutcomeRefused || c.outcome == history.OutcomeIndeterminate && !setup.IDs && !c.anchored)
 	if c.severed {
 		c.outcome = history.OutcomeNone
 		n.severed++
@@ -156,6 +158,8 @@ func (n *naive) read(c *call, r *history.Record) {
 		c.lastSeen, c.anchored = r.At, c.anchored || r.Event.HasID && !r.Event.Late
 		n.led = n.led || r.Attempt > 0 && c.responses == 0
 		n.event(c, r)
+	case history.KindEnd:
+		c.end = r.End
 	case history.KindSettled:
 		c.outcome, c.settledAt = r.Outcome, r.At
 		c.settled++

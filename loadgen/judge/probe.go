@@ -23,7 +23,7 @@ type probing struct {
 	sampled bool
 }
 
-const probeCount = int(history.ProbeOrigin) + 1
+const probeCount = int(history.ProbeReissue) + 1
 
 // A probeTally counts the probes of one name.
 type probeTally struct{ Asked, Conforming, Deviating int64 }
@@ -39,7 +39,7 @@ func (p *probing) begin(r *history.Record) {
 // note counts the probe. The folds have given their word.
 func (p *probing) note(r *history.Record, word probeWord) {
 	name := int(r.Probe.Name)
-	p.sampled = true
+	p.sampled = p.sampled || r.Probe.Name != history.ProbeReissue
 	if !r.Probe.Offered || name >= probeCount {
 		return
 	}

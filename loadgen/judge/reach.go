@@ -10,7 +10,7 @@ import (
 // the thing called Name.
 //
 // Names are injections, cuts, resumes, places, storms, double_cuts, cuts_in_replay,
-// judged_cuts and max_open; "place NAME" counts the injections at one place.
+// judged_cuts, reissues and max_open; "place NAME" counts the injections at one place.
 type Want struct {
 	Name string
 	Want int64
@@ -43,7 +43,7 @@ func validateReach(wants []Want) []error {
 }
 
 func reachNames() []string {
-	return []string{"injections", "cuts", "resumes", "places", "storms", "double_cuts", "cuts_in_replay", "judged_cuts", "max_open"}
+	return []string{"injections", "cuts", "resumes", "places", "storms", "double_cuts", "cuts_in_replay", "judged_cuts", "reissues", "max_open"}
 }
 
 // DefaultReach is what a run wants when its profile says nothing: 80 % of the planned
@@ -54,14 +54,20 @@ func DefaultReach(s Setup) []Want {
 	if s.Faults == 0 {
 		return nil
 	}
-	wants := []Want{{"injections", share80(int64(s.Faults))}, judgedCutsWant(s)}
+	wants := []Want{{"injections", share80(int64(s.Faults))}, cutsWant(s)}
 	for _, place := range s.Named {
 		wants = append(wants, Want{placePrefix + place, 1})
 	}
 	return wants
 }
 
-func judgedCutsWant(s Setup) Want {
+// cutsWant is the number of cuts below which nothing is said about loss. A cut call of
+// 2026-07-28 tells only once it was made again; of those that are cut many are
+// complete already.
+func cutsWant(s Setup) Want {
+	if s.modern() {
+		return Want{"reissues", max(1, min(leastJudgedCuts, int64(s.cutCalls()+1)/2))}
+	}
 	return Want{"judged_cuts", max(1, min(leastJudgedCuts, share80(int64(s.cutCalls()))))}
 }
 
@@ -75,8 +81,9 @@ func (j *Judge) wants() []Want {
 		return DefaultReach(j.setup)
 	}
 	wants := slices.Clone(j.setup.Reach)
-	if j.setup.Faults > 0 && !slices.ContainsFunc(wants, func(w Want) bool { return w.Name == "judged_cuts" }) {
-		wants = append(wants, judgedCutsWant(j.setup))
+	least := cutsWant(j.setup)
+	if j.setup.Faults > 0 && !slices.ContainsFunc(wants, func(w Want) bool { return w.Name == least.Name }) {
+		wants = append(wants, least)
 	}
 	return wants
 }
@@ -100,6 +107,8 @@ func (j *Judge) got(name string, t Tail) (n int64, ok bool) {
 		return j.resumes.CutsInReplay, true
 	case "judged_cuts":
 		return j.special.judgedCuts, true
+	case "reissues":
+		return j.drops.reissues.Answered, true
 	case "max_open":
 		return t.MaxOpen, true
 	}

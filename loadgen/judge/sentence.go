@@ -9,20 +9,69 @@ import (
 func (j *Judge) sentences(v *Verdict) {
 	switch v.Word {
 	case Holds:
-		v.Sentence = fmt.Sprintf("%s in %s survived %s: %s.", plural(v.Messages.Delivered, "message", "messages"),
-			plural(v.Streams.Judged, "stream", "streams"), plural(v.Faults.Cuts, "cut", "cuts"), j.promise(v))
-		if v.Messages.LostAllowed > 0 && v.Retention > 0 {
-			v.Also = append(v.Also, j.retained(v))
-		}
-		if len(j.setup.Ignore) > 0 {
-			v.Also = append(v.Also, "Not judged, as the profile says: "+strings.Join(j.setup.Ignore, ", ")+".")
-		}
+		v.Sentence = j.holdsSentence(v)
+		v.Also = j.alsoHolds(v)
 	case Violated:
 		v.Sentence = j.violatedSentence(v)
 		v.Also = j.alsoViolated(v)
 	default:
 		j.inconclusive(v)
 	}
+}
+
+func (j *Judge) holdsSentence(v *Verdict) string {
+	streams, cuts := plural(v.Streams.Judged, "stream", "streams"), plural(v.Faults.Cuts, "cut", "cuts")
+	messages := plural(v.Messages.Delivered, "message", "messages")
+	responses := plural(v.Responses.Received, "response", "responses")
+	switch r := v.Drops.Reissues; {
+	case j.setup.Modern:
+		what := messages
+		if j.setup.Oracle == OracleResponse {
+			what = responses
+		}
+		return fmt.Sprintf("%s in %s met %s: a cut call is lost by design in 2026-07-28; %s of %s made again and answered, and nothing of a call came after its cut.",
+			what, streams, cuts, thousands(r.Answered), plural(r.Asked, "was", "were"))
+	case j.setup.Oracle == OracleResponse:
+		return fmt.Sprintf("%s in %s survived %s: %s; %s.", responses, streams, cuts, j.promise(v), j.onlyResponses())
+	}
+	return fmt.Sprintf("%s in %s survived %s: %s.", messages, streams, cuts, j.promise(v))
+}
+
+// onlyResponses says what is not judged, and why.
+func (j *Judge) onlyResponses() string {
+	who, more := j.setup.named(func(c *CallSetup) bool { return c.ResponseOnly }), len(j.calls) > 1
+	if who == "" {
+		return "only the response is judged"
+	}
+	why := who + " sends no messages before it"
+	switch {
+	case j.special.unnumbered > 0:
+		why = "nothing numbers what " + who + " sends before it"
+	case more && j.setup.Oracle == OracleResponse:
+		why = "no call sends messages before it"
+	}
+	return "only the response is judged, since " + why
+}
+
+// alsoHolds says what the first sentence leaves out.
+func (j *Judge) alsoHolds(v *Verdict) []string {
+	var also []string
+	say := func(when bool, text string) {
+		if when {
+			also = append(also, text)
+		}
+	}
+	twins := j.setup.named(func(c *CallSetup) bool { return c.Twin > 0 })
+	say(j.setup.Oracle == OracleTwin && twins != "", "The messages of "+twins+" were told apart by comparison with the control calls.")
+	mute := j.setup.named(func(c *CallSetup) bool { return j.setup.mute(c) })
+	say(j.setup.Oracle != OracleResponse && mute != "", "Of "+mute+" only the response is judged.")
+	say(v.Messages.LostAllowed > 0 && v.Retention > 0, j.retained(v))
+	if r := v.Drops.Reissues; r.Asked > 0 && v.Drops.Unanswered > 0 {
+		text := r.String()
+		say(true, strings.ToUpper(text[:1])+text[1:]+".")
+	}
+	say(len(j.setup.Ignore) > 0, "Not judged, as the profile says: "+strings.Join(j.setup.Ignore, ", ")+".")
+	return also
 }
 
 // promise says what held, and what the contract had to allow for it.
@@ -53,6 +102,12 @@ func (j *Judge) promise(v *Verdict) string {
 // held names what was judged and held: a promise that the run ignored is not claimed.
 func (j *Judge) held(otherwise, repeats bool) string {
 	var parts []string
+	if j.setup.Oracle == OracleResponse {
+		if text := "each came once"; !otherwise {
+			return text
+		}
+		return "each other came once"
+	}
 	if j.roles[noLoss] != NotApplicable {
 		parts = append(parts, "none lost")
 		if otherwise {
@@ -150,24 +205,53 @@ func controlCalls(n int64) string {
 
 // inconclusive says what could not be told, and what to do about it.
 func (j *Judge) inconclusive(v *Verdict) {
-	const cannot = "This run cannot say whether messages survive"
+	cannot := "This run cannot say whether messages survive"
+	if j.setup.Oracle == OracleResponse {
+		cannot = "This run cannot say whether responses survive"
+	}
 	sp := &j.special
 	seen := v.Streams.Opened + v.Control.Calls
 	switch {
+	case j.stdio():
+		v.Sentence = cannot + ": " + v.Why[0] + "."
+		v.Next = "test the same server over HTTP: a cut there ends a connection, not the server"
+		j.figures(v)
 	case j.setup.Contract != NoPromise && (seen > 0 && sp.withID == 0 || sp.notResumable > 0 && v.Resumes.Succeeded == 0):
 		v.Sentence = cannot + ": the server offers no resumption."
 		v.Next = "give it an event store (TypeScript: `eventStore`), or judge it as it is: --contract none"
-		if cut := v.Streams.Cut; cut > 0 {
-			v.Seen = fmt.Sprintf("%s of %s never got their response; %s of %s complete", thousands(sp.cutUnanswered),
-				plural(cut, "cut call", "cut calls"), thousands(sp.uncutComplete), plural(sp.uncut, "uncut call", "uncut calls"))
-		}
+		j.figures(v)
 	case len(v.Why) > 0:
 		v.Sentence = cannot + ": " + v.Why[0] + "."
+		v.Next = j.next()
 	default:
 		v.Sentence = cannot + "."
+	}
+	if j.setup.Modern {
+		j.figures(v)
 	}
 	if v.Seen == "" && v.Messages.Expected > 0 {
 		v.Seen = fmt.Sprintf("%s of %s arrived; none is known to be lost", thousands(v.Messages.Delivered),
 			plural(v.Messages.Expected, "message", "messages"))
 	}
+}
+
+// figures says what a cut costs where nothing is resumed.
+func (j *Judge) figures(v *Verdict) {
+	if said := v.Drops.seen(); len(said) > 0 {
+		v.Seen, v.SeenAlso = said[0], said[1:]
+	}
+}
+
+// next says what to do where the target is not to blame.
+func (j *Judge) next() string {
+	sp := &j.special
+	switch {
+	case sp.throttled > 0:
+		return "ask for less: a lower --max-rate, or fewer streams"
+	case sp.misfits > 0 || sp.uncalled > 0:
+		return "say what to expect: where a message carries its number (calls: expect.sequence), or how many there are (--expect)"
+	case !j.setup.told() && j.setup.Oracle != OracleResponse:
+		return "say where a message carries its number (calls: expect.sequence), or use a call whose messages are the same each time"
+	}
+	return ""
 }

@@ -11,8 +11,18 @@ func (s *Stream) settleMessages() {
 	switch s.judge.setup.Oracle {
 	case OracleLedger:
 		s.settleByLedger()
-	case OracleNumbered:
-		s.settleByNumber()
+	case OracleNumbered, OracleTwin:
+		switch {
+		case s.mute:
+		case s.call.Twin > 0 && s.kind == history.StreamControl && s.acct.distinct == 0:
+			// It came before there was anything to compare it with, and all agreed.
+			if s.fate == fateAnswered {
+				s.msgs.Delivered = s.call.Twin
+			}
+		default:
+			s.settleByNumber()
+			s.settleUnlike()
+		}
 	}
 	m := &s.msgs
 	m.Expected = m.Delivered + m.Lost + m.LostAllowed + m.Degraded + m.Undecided
@@ -65,8 +75,12 @@ func (s *Stream) expected() int64 {
 			return s.ledger.emitted
 		}
 		return 0
-	case s.judge.setup.Expected > 0:
-		return s.judge.setup.Expected
+	case s.mute:
+		return 0
+	case s.call.Twin > 0:
+		return s.call.Twin
+	case s.call.Expected > 0:
+		return s.call.Expected
 	}
 	return s.total
 }

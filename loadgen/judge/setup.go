@@ -28,15 +28,16 @@ const (
 type Oracle string
 
 // Oracles. OracleNone proves nothing about messages, so a run under it is
-// inconclusive. OracleAuto is resolved by [Setup.With]; twin and wire are not
-// built yet.
+// inconclusive. OracleAuto is resolved by [Setup.With]; wire is not built yet.
 const (
 	OracleNone     Oracle = ""
 	OracleAuto     Oracle = "auto"
 	OracleLedger   Oracle = "ledger"
 	OracleNumbered Oracle = "numbered"
-	OracleTwin     Oracle = "twin"
-	OracleWire     Oracle = "wire"
+	// OracleTwin: the load generator numbers each message by the one of the control calls
+	// that it is equal to.
+	OracleTwin Oracle = "twin"
+	OracleWire Oracle = "wire"
 	// OracleResponse: the control calls showed no message before their response, so only
 	// the response is judged.
 	OracleResponse Oracle = "response"
@@ -46,12 +47,17 @@ const (
 // closes (2025-11-25 transports, Sending Messages 6).
 const revisionPolling = "2025-11-25"
 
+const (
+	dialectModern  = "modern"
+	transportStdio = "stdio"
+)
+
 // A Setup is everything that fixes the roles of the invariants. It is complete
 // before the first arrival: what a run sees never changes what it demands.
 type Setup struct {
 	// Revision is the negotiated protocol revision, such as "2025-11-25".
 	Revision string
-	// Dialect is how resuming looks on the wire; "" means "resume", the only one built.
+	// Dialect is how resuming looks on the wire; "" means "resume". "modern" implies Modern.
 	Dialect string
 	// Contract is what the target promises; "" means ExactlyOnce.
 	Contract Contract
@@ -67,7 +73,7 @@ type Setup struct {
 	Expected int64
 	// ExpectedFrom says where Expected comes from: "--expect" or "control calls".
 	ExpectedFrom string
-	// Calls says what the calls of the profile should bring; its index is
+	// Calls says what the calls of the profile should bring; the index is that of
 	// history.Exchange.Call. Nil stands for one call, described by Expected.
 	Calls []CallSetup
 	// Transport is "http" or "stdio"; "" means http.
@@ -100,83 +106,61 @@ type Setup struct {
 	Reach []Want
 }
 
-// A CallSetup is what one call of a profile should bring.
-type CallSetup struct {
-	// Name is that of the tool, the prompt or the resource.
-	Name string
-	// Expected and ExpectedFrom are as in [Setup].
-	Expected     int64
-	ExpectedFrom string
-	// Twin is the number of messages on which the control calls agreed, when they carry
-	// no number; 0 when they did not.
-	Twin int64
-	// ResponseOnly: the control calls were answered and showed no message.
-	ResponseOnly bool
-}
-
 // Validate joins all complaints about s.
 func (s Setup) Validate() error {
 	var errs []error
-	switch s.Contract {
-	case "", ExactlyOnce, AtLeastOnce, Bounded, NoPromise:
-	default:
-		errs = append(errs, fmt.Errorf("contract %q is unknown: want exactly-once, at-least-once, bounded or none", s.Contract))
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
 	}
+	contracts := []Contract{"", ExactlyOnce, AtLeastOnce, Bounded, NoPromise}
+	complain(!slices.Contains(contracts, s.Contract), "contract %q is unknown: want exactly-once, at-least-once, bounded or none", s.Contract)
 	switch s.Oracle {
-	case OracleNone, OracleLedger, OracleNumbered:
+	case OracleNone, OracleLedger, OracleNumbered, OracleTwin, OracleResponse:
 	case OracleAuto:
-		errs = append(errs, errors.New("oracle auto is not resolved: control calls decide it"))
-	case OracleTwin, OracleWire:
-		errs = append(errs, fmt.Errorf("oracle %q is not built yet", s.Oracle))
+		complain(true, "oracle auto is not resolved: control calls decide it")
+	case OracleWire:
+		complain(true, "oracle %q is not built yet", s.Oracle)
 	default:
-		errs = append(errs, fmt.Errorf("oracle %q is unknown: want auto, ledger, numbered, twin or wire", s.Oracle))
+		complain(true, "oracle %q is unknown: want auto, ledger, numbered, twin, response or wire", s.Oracle)
 	}
-	if s.Oracle == OracleLedger && !s.Ledger {
-		errs = append(errs, errors.New("oracle ledger needs a target that keeps a ledger"))
-	}
-	if s.Dialect != "" && s.Dialect != "resume" {
-		errs = append(errs, fmt.Errorf("dialect %q is not built yet", s.Dialect))
-	}
-	if s.Expected < 0 || s.Streams < 0 || s.Faults < 0 || s.CutCalls < 0 || s.Probes < 0 {
-		errs = append(errs, errors.New("expected, streams, faults, cut calls and probes cannot be negative"))
+	complain(s.Oracle == OracleLedger && !s.Ledger, "oracle ledger needs a target that keeps a ledger")
+	complain(s.Dialect != "" && s.Dialect != "resume" && s.Dialect != dialectModern, "dialect %q is not built yet", s.Dialect)
+	complain(s.Transport != "" && s.Transport != "http" && s.Transport != transportStdio, "transport %q is unknown: want http or stdio", s.Transport)
+	complain(s.modern() && s.Contract != "" && s.Contract != NoPromise,
+		"contract %q: 2026-07-28 resumes nothing, so only the contract none can be judged", s.Contract)
+	complain(s.Expected < 0 || s.Streams < 0 || s.Faults < 0 || s.CutCalls < 0 || s.Probes < 0,
+		"expected, streams, faults, cut calls and probes cannot be negative")
+	for _, c := range s.Calls {
+		complain(c.Expected < 0 || c.Twin < 0 || c.Deadline < 0, "call %s: expected, twin and deadline cannot be negative", c.Name)
 	}
 	for _, name := range s.Ignore {
-		if !slices.ContainsFunc(table(), func(i invariant) bool { return i.name == name }) {
-			errs = append(errs, fmt.Errorf("ignore: no invariant is called %q", name))
-		}
+		known := slices.ContainsFunc(table(), func(i invariant) bool { return i.name == name })
+		complain(!known, "ignore: no invariant is called %q", name)
 	}
 	return errors.Join(append(errs, validateReach(s.Reach)...)...)
 }
 
-// With completes s by what the control calls taught: it resolves OracleAuto and
-// fills Expected and IDs where they are unset.
-//
-// Auto means the ledger if one is offered, else the numbering if all control calls
-// show the same one, else no oracle at all.
-func (s Setup) With(f Facts) Setup {
-	if s.Oracle == OracleAuto {
-		switch {
-		case s.Ledger:
-			s.Oracle = OracleLedger
-		case f.Numbered || s.Expected > 0 && f.InSequence:
-			s.Oracle = OracleNumbered
-		default:
-			s.Oracle = OracleNone
-		}
+// told reports whether the oracle tells which messages should arrive, of one call at
+// least.
+func (s Setup) told() bool {
+	switch s.Oracle {
+	case OracleLedger, OracleNumbered, OracleTwin:
+		return true
 	}
-	if s.Expected > 0 && s.ExpectedFrom == "" {
-		s.ExpectedFrom = "--expect"
-	}
-	if s.Expected == 0 && s.Oracle == OracleNumbered && f.Numbered {
-		s.Expected, s.ExpectedFrom = f.Messages, "control calls"
-	}
-	s.IDs = s.IDs || f.IDs
-	return s
+	return false
 }
 
-// told reports whether the oracle tells which messages should arrive.
-func (s Setup) told() bool {
-	return s.Oracle == OracleLedger || s.Oracle == OracleNumbered
+// modern tells the revision that resumes nothing.
+func (s Setup) modern() bool { return s.Modern || s.Dialect == dialectModern }
+
+// whenResumed is the role of a promise about resuming, which 2026-07-28 does not make.
+func whenResumed(s Setup, r Role) (Role, string) {
+	if s.modern() {
+		return NotApplicable, "2026-07-28 resumes nothing"
+	}
+	return r, ""
 }
 
 // cutCalls is the number of calls that the plan cuts at least once.

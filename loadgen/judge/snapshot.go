@@ -11,7 +11,7 @@ import (
 )
 
 // snapshotFormat is the version of what Snapshot writes.
-const snapshotFormat = "judge/1"
+const snapshotFormat = "judge/2"
 
 // A saved state is everything that a Judge keeps of closed streams, with exported fields
 // for encoding/json. Slices that are nil stay so, since verdicts are compared by value.
@@ -35,6 +35,10 @@ type saved struct {
 	Shapes     map[string]savedShape
 	Damaged    savedDamage
 	Doubtful   savedDamage
+	Unlike     savedDamage
+	Handlers   Handlers
+	Reissues   Reissues
+	Took       spread
 	Strays     []savedStray
 	Gaps       []savedGap
 	Partial    map[uint32]int64
@@ -58,7 +62,7 @@ type savedEvidence struct {
 type savedGuilty struct {
 	Guilty
 	Evidence []savedEvidence // of the Guilty stream
-	Doubtful bool
+	Doubt    doubt
 }
 
 type savedShape struct {
@@ -87,6 +91,7 @@ type savedGap struct {
 type savedSpecial struct {
 	Unsettled, Blind, WithID, NotResumable, Retained, Countless, TooLate, LateAnswered, LateTail int64
 	JudgedCuts, CutUnanswered, Uncut, UncutComplete                                              int64
+	Throttled, Uncalled, Unnumbered, Misfits, Altered                                            int64
 }
 
 // Snapshot returns the state of the Judge as it is between streams: what the closed
@@ -99,9 +104,11 @@ func (j *Judge) Snapshot() ([]byte, error) {
 	s := saved{Format: snapshotFormat, Setup: j.setup, Messages: j.messages, Responses: j.responses, Streams: j.streams,
 		Faults: j.faults, Resumes: j.resumes, Control: j.control, Canary: j.canary, Coverage: j.coverage,
 		IDs: j.ids.save(), IDsOver: j.ids.over, Partial: j.partial, Probes: j.probes[:], Sampled: j.sampled,
-		Damaged: j.damaged.save(), Doubtful: j.doubtful.save(), ControlSum: j.controlSum, Retention: j.retention,
+		Damaged: j.damaged.save(), Doubtful: j.doubtful.save(), Unlike: j.unlike.save(), Handlers: j.drops.handlers,
+		Reissues: j.drops.reissues, Took: j.drops.took, ControlSum: j.controlSum, Retention: j.retention,
 		Special: savedSpecial{sp.unsettled, sp.blind, sp.withID, sp.notResumable, sp.retained, sp.countless, sp.tooLate,
-			sp.lateAnswered, sp.lateTail, sp.judgedCuts, sp.cutUnanswered, sp.uncut, sp.uncutComplete},
+			sp.lateAnswered, sp.lateTail, sp.judgedCuts, sp.cutUnanswered, sp.uncut, sp.uncutComplete,
+			sp.throttled, sp.uncalled, sp.unnumbered, sp.misfits, sp.altered},
 		Evidence: make([][]savedEvidence, len(j.evidence)), Shapes: map[string]savedShape{}}
 	s.Streams.Opened -= sp.loadOpen
 	for i, t := range j.tally {
@@ -144,7 +151,8 @@ func Restore(setup Setup, snapshot []byte) (*Judge, error) {
 	}
 	copy(j.probes[:], s.Probes)
 	maps.Copy(j.partial, s.Partial)
-	j.damaged, j.doubtful = s.Damaged.restore(), s.Doubtful.restore()
+	j.damaged, j.doubtful, j.unlike = s.Damaged.restore(), s.Doubtful.restore(), s.Unlike.restore()
+	j.drops = drops{s.Handlers, s.Reissues, s.Took}
 	for i, t := range s.Tally {
 		j.tally[i], j.hit[i] = tally{t.Checked, t.Violated, t.Pending, t.Soft}, t.Hit
 		j.evidence[i] = j.restoreEvidence(s.Evidence[i])
@@ -164,7 +172,8 @@ func Restore(setup Setup, snapshot []byte) (*Judge, error) {
 	sp := s.Special
 	j.special = special{unsettled: sp.Unsettled, blind: sp.Blind, withID: sp.WithID, notResumable: sp.NotResumable, retained: sp.Retained,
 		countless: sp.Countless, tooLate: sp.TooLate, lateAnswered: sp.LateAnswered, lateTail: sp.LateTail, judgedCuts: sp.JudgedCuts,
-		cutUnanswered: sp.CutUnanswered, uncut: sp.Uncut, uncutComplete: sp.UncutComplete}
+		cutUnanswered: sp.CutUnanswered, uncut: sp.Uncut, uncutComplete: sp.UncutComplete,
+		throttled: sp.Throttled, uncalled: sp.Uncalled, unnumbered: sp.Unnumbered, misfits: sp.Misfits, altered: sp.Altered}
 	return j, nil
 }
 
@@ -223,7 +232,7 @@ func (j *Judge) restoreEvidence(list []savedEvidence) []Evidence {
 func (sh *shape) save() savedShape {
 	out := savedShape{Streams: sh.streams, Count: sh.count}
 	for _, g := range sh.guilty {
-		out.Guilty = append(out.Guilty, savedGuilty{g, saveEvidence(g.Evidence), g.doubtful})
+		out.Guilty = append(out.Guilty, savedGuilty{g, saveEvidence(g.Evidence), g.doubt})
 	}
 	return out
 }
@@ -232,7 +241,7 @@ func (j *Judge) restoreShape(sh savedShape) *shape {
 	out := &shape{streams: sh.Streams, count: sh.Count}
 	for _, s := range sh.Guilty {
 		g := s.Guilty
-		g.Evidence, g.doubtful = j.restoreEvidence(s.Evidence), s.Doubtful
+		g.Evidence, g.doubt = j.restoreEvidence(s.Evidence), min(s.Doubt, ifAlike)
 		out.guilty = append(out.guilty, g)
 	}
 	return out

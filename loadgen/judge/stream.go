@@ -14,6 +14,9 @@ type Stream struct {
 	session, stream uint32
 	kind            history.StreamKind
 
+	call *CallSetup
+	mute bool // only the response of its call is judged
+
 	tally [invariantCount]count
 	now   moment // the event at hand, valid during the folds
 	ex    exchange
@@ -35,6 +38,7 @@ type Stream struct {
 	errors       uint32
 	lastProgress float64
 	progressed   bool
+	begunAt      time.Duration
 	lastAt       time.Duration
 	lastEventAt  time.Duration
 
@@ -56,9 +60,16 @@ type Stream struct {
 	gaps     []Range  // NoPromise: missing runs that straddle the boundary of two links
 	skipped  []Range  // runs that a replay began behind
 	polled   bool     // the target closed the last link of the living stream
+	empty    uint32   // resumes in a row that the target accepted and ended without an event
 	tailGap  bool     // the response came on a later link than the last message
 	strays   []stray
 	probes   probing
+	reissue  reissue
+
+	foreignTo  unlikeness // twin: messages that are equal to none of the control calls
+	uncalled   uint32     // mute: messages of the call, though none was to come
+	unnumbered uint32     // mute: other notifications before the response
+
 	evidence []Evidence
 	order    []Inversion
 	lines    timeline
@@ -150,6 +161,9 @@ func (s *Stream) Observe(r *history.Record) {
 		s.ended(r)
 	case history.KindProbe:
 		s.probes.note(r, s.now.probe)
+		if p := s.asked(r, history.ProbeReissue); p != nil {
+			s.reissue = reissue{asked: true, answered: p.Response, last: *p}
+		}
 	}
 	s.lines.fact(s, r)
 }
@@ -192,8 +206,13 @@ func (s *Stream) note(r *history.Record) {
 	switch {
 	case n.response:
 		s.answer(e)
-	case n.message && e.Seq > 0 && e.Class != history.ClassJunk:
+	case !n.message || e.Class == history.ClassJunk:
+	case s.mute:
+		s.unasked(e)
+	case e.Seq > 0:
 		s.number(e)
+	case s.call.Twin > 0:
+		s.compare(e)
 	}
 	if n.message && s.ex.resume && s.ex.missed >= 0 && s.ex.events <= uint32(s.ex.missed) {
 		s.resumes.replayed++
@@ -255,7 +274,7 @@ func (s *Stream) number(e *history.Event) {
 func (s *Stream) after(r *history.Record) {
 	e := &r.Event
 	s.ex.illegal = s.ex.illegal || e.Illegal != 0
-	if s.now.own && e.Ordered && s.now.standing != repeated {
+	if s.now.own && e.Ordered && e.Class == history.ClassProgress && s.now.standing != repeated {
 		if !s.progressed || e.Progress > s.lastProgress {
 			s.lastProgress = e.Progress
 		}
@@ -271,6 +290,19 @@ func (s *Stream) begin(r *history.Record) {
 	if r.Exchange.Resume {
 		s.resumes.attempted++
 	}
+	if r.Attempt == 0 {
+		s.called(r.Exchange.Call)
+		s.begunAt = r.At
+	}
+}
+
+// called says which call of the profile the stream carries.
+func (s *Stream) called(call uint8) {
+	s.call = &CallSetup{}
+	if int(call) < len(s.judge.calls) {
+		s.call = &s.judge.calls[call]
+	}
+	s.mute = s.judge.setup.mute(s.call)
 }
 
 func (s *Stream) head(r *history.Record) {
@@ -316,6 +348,7 @@ func (s *Stream) ended(r *history.Record) {
 	s.end.last, s.end.lastInjected, s.end.lastStatus = r.End, s.ex.injected, s.ex.status
 	s.end.lastResume = s.ex.resume
 	s.ex.over = true
+	s.countEmpty(r.End)
 	if r.End != history.EndStatus && r.End != history.EndUnreachable {
 		s.end.linkEndedAt = r.At
 		s.end.linkEnded = true

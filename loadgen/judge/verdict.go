@@ -57,8 +57,10 @@ type Verdict struct {
 	// Why says what was not reached or could not be told; empty when the run holds. A
 	// violated run lists there what it could not tell beside.
 	Why []string
-	// Seen says what was seen where nothing could be told, Next what to do about it.
+	// Seen says what was seen where nothing could be told, SeenAlso what else, Next what to
+	// do about it.
 	Seen, Next string
+	SeenAlso   []string
 
 	Invariants []Invariant
 	Reached    []Reached
@@ -86,6 +88,11 @@ type Verdict struct {
 	LossBound95 float64
 	// Bounds are the same for each place at which a cut was at risk, by name.
 	Bounds []PlaceBound
+	// Drops say what a cut costs where calls cannot be taken up again.
+	Drops Drops
+	// Throttled counts the calls of the load that were given up while the target answered
+	// 429 or 503.
+	Throttled int64
 	// Retention is the age of the youngest cursor that was refused, 0 when none was.
 	Retention time.Duration
 
