@@ -136,10 +136,7 @@ func hostPort(u *url.URL) (host, port, authority string, err error) {
 // container networks have them.
 func asciiHost(host string) (string, error) {
 	if strings.Contains(host, ":") {
-		if _, err := netip.ParseAddr(host); err != nil {
-			return "", errors.New("names a host in brackets that is no IPv6 address")
-		}
-		return host, nil
+		return host, nil // an address: url.Parse has looked at it
 	}
 	if strings.ContainsFunc(host, func(r rune) bool { return r > '~' }) {
 		ascii, err := idna.Lookup.ToASCII(host)
