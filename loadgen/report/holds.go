@@ -42,7 +42,6 @@ func holds(p *page, r *result.Result) {
 	t := tally(r)
 	p.text(15, fmt.Sprintf("%d hold, %d violated, %d inconclusive, %s (-v lists them)",
 		t[kept], t[broken], t[unsure], some(int64(t[deviation]), "deviations")))
-	thresholds(p, r)
 }
 
 // numbers begins a line with what was wanted and what was got in their columns.
@@ -196,22 +195,5 @@ func latencies(p *page, r *result.Result) {
 			p.lines[len(p.lines)-1] += "   "
 			p.text(48, row.detail)
 		}
-	}
-}
-
-func thresholds(p *page, r *result.Result) {
-	var failed []string
-	for _, t := range r.Thresholds {
-		if !t.OK {
-			failed = append(failed, fmt.Sprintf("%s %s got %s", t.Figure, t.Expression, span(t.Value)))
-		}
-	}
-	if len(r.Thresholds) > 0 {
-		p.row(15, "thresholds")
-		text := fmt.Sprintf("%d of %d passed", len(r.Thresholds)-len(failed), len(r.Thresholds))
-		if len(failed) > 0 {
-			text += "; failed: " + strings.Join(failed, "; ")
-		}
-		p.text(15, text)
 	}
 }

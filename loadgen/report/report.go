@@ -48,6 +48,7 @@ func Text(w io.Writer, r *result.Result, o Options) error {
 	default:
 		inconclusive(p, r)
 	}
+	thresholds(p, r)
 	if o.Verbose {
 		details(p, r)
 	}
