@@ -12,6 +12,9 @@ import (
 // TestMain lets the test binary stand in for the reference server, in the ways in
 // which one can misbehave.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "server" {
+		standIn(os.Args[2], os.Args[3])
+	}
 	if len(os.Args) == 3 && os.Args[1] == "child" {
 		child := map[string]func(){
 			"well": func() { announce(); _, _ = io.Copy(io.Discard, os.Stdin) },

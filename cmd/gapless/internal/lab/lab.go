@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen"
@@ -81,6 +82,7 @@ type experiment struct {
 	storms   int64
 	stopped  string   // why the load ended before its plan, "" when it did not
 	notes    []string // what kept the judge from seeing everything, for the result
+	remarks  []string // what one has to know of the target and the way to it
 }
 
 // Run carries out the experiment and returns its result. Errors are failures of
@@ -217,6 +219,7 @@ func begin(ctx context.Context, c Config) (*experiment, error) {
 	if endpoint.Shown == "" {
 		endpoint.Shown = endpoint.URL
 	}
+	x.remarks = slices.Clone(endpoint.Notes)
 	x.endpoint, x.dialer = endpoint, &dialer{addr: hostOf(endpoint.URL), dial: endpoint.Dial}
 	if endpoint.Admin != "" {
 		x.ledger = &ledger{url: endpoint.Admin, client: &http.Client{
@@ -270,7 +273,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	}
 	x.stopped = x.why(outer, court)
 	if died := x.deceased(); died != nil {
-		x.notes = append(x.notes, died.Error())
+		x.remarks = append(x.remarks, died.Error())
 	}
 	x.storms = nemesis.Counts().Storms
 	tail = judge.Tail{

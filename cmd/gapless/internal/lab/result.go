@@ -34,7 +34,7 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 		Generator: result.Generator{
 			CPUSeconds: (used.cpu - x.usage.cpu).Seconds(), MaxRSSBytes: used.rss, Saturated: load.Latencies != nil && load.Behind(),
 		},
-		Notes:      x.endpoint.Notes,
+		Notes:      x.remarks,
 		Thresholds: []result.Threshold{},
 		History:    result.History{Dir: x.c.Save},
 		Faults:     result.Faults{Seat: p.Faults.Seat, Storms: x.storms},

@@ -105,7 +105,7 @@ func (e *Endpoint) exec(ctx context.Context, t profiles.Target) (*Endpoint, erro
 	started.PID, started.exited, started.log = p.PID(), p.Exited(), log
 	started.died, started.Stop = p.Died, func() error { return p.Stop(execLeave) }
 	if err := started.ready(ctx, t, p); err != nil {
-		return nil, errors.Join(err, started.Stop())
+		return nil, errors.Join(started.Stop(), err)
 	}
 	return &started, nil
 }
@@ -125,7 +125,7 @@ func (e *Endpoint) ready(ctx context.Context, t profiles.Target, p *process.Proc
 		}
 		select {
 		case <-p.Exited():
-			return nil // Stop says how it died
+			return &UnreachableError{fmt.Errorf("no server at %s", e.Shown)} // Stop says how it died
 		case <-ctx.Done():
 			if last := p.LastWords(); last != "" {
 				err = fmt.Errorf("%w; its last words:\n%s", err, last)

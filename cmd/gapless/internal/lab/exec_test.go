@@ -1,0 +1,132 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/result"
+	"github.com/gapless-dev/gapless/profiles"
+)
+
+// standIn lets the test binary stand in for a user's server, which listens at addr.
+func standIn(how, addr string) {
+	switch how {
+	case "never": // answers
+		fmt.Fprintln(os.Stderr, "still reading my configuration")
+		select {}
+	case "gone":
+		fmt.Fprintln(os.Stderr, "no such database")
+		os.Exit(3)
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fixture, err := NewFixture(ServeConfig{Server: profiles.Default().Server, Version: "test"})
+	if err != nil {
+		os.Exit(1)
+	}
+	if how == "mortal" { // ends in the middle of the load
+		var calls atomic.Int64
+		root := Root(fixture)
+		_ = http.Serve(ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if calls.Add(1) == 40 {
+				fmt.Fprintln(os.Stderr, "out of file descriptors")
+				os.Exit(7)
+			}
+			root.ServeHTTP(w, r)
+		}))
+	}
+	_ = Serve(context.Background(), fixture, ln, nil, io.Discard)
+}
+
+// started is a small load for a server that the run starts itself.
+func started(t *testing.T, how string) profiles.Profile {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := listen(t, "tcp", "127.0.0.1:0") // a port that is free, or was a moment ago
+	addr := ln.Addr().String()
+	_ = ln.Close()
+	p := thirdParty(t)
+	p.Target.URL, p.Target.Exec = "http://"+addr+"/mcp", fmt.Sprintf("exec '%s' server %s %s", exe, how, addr)
+	return p
+}
+
+func TestExecStartsAndStopsTheServer(t *testing.T) {
+	p := started(t, "well")
+	r := load(t, p)
+	if r.Verdict != result.Holds || r.Run.Target.PID == 0 || r.Run.Target.PID == int64(os.Getpid()) {
+		t.Errorf("%s %s, pid %d", r.Verdict, r.Sentence, r.Run.Target.PID)
+	}
+	if conn, err := net.Dial("tcp", hostOf(p.Target.URL)); err == nil {
+		_ = conn.Close()
+		t.Error("the server is still there")
+	}
+}
+
+func TestExecOfAServerThatIsNoServer(t *testing.T) {
+	for how, want := range map[string][]string{
+		"gone":  {"exit status 3", "no such database"},
+		"never": {"did not answer initialize", "within 300ms", "still reading my configuration"},
+	} {
+		t.Run(how, func(t *testing.T) {
+			p := started(t, how)
+			p.Target.ReadyTimeout = profiles.Duration(300 * time.Millisecond)
+			if how == "gone" {
+				p.Target.ReadyTimeout = profiles.Duration(10 * time.Second)
+			}
+			start, err := Target(p.Target, os.Getenv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Run(t.Context(), Config{Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("s"), Start: start})
+			for _, text := range want {
+				if err == nil || !strings.Contains(err.Error(), text) {
+					t.Errorf("error %v does not say %q", err, text)
+				}
+			}
+			var none *UnreachableError
+			if !errors.As(err, &none) {
+				t.Errorf("%v is not about a target that cannot be reached", err)
+			}
+		})
+	}
+}
+
+// TestExecBesideAnotherServer: what answers already would be tested instead.
+func TestExecBesideAnotherServer(t *testing.T) {
+	p := started(t, "well")
+	p.Target.URL = "http://" + plainServer(t) + "/mcp"
+	start, err := Target(p.Target, os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(t.Context()); err == nil || !strings.Contains(err.Error(), "before the server was started") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestAServerThatDiesUnderLoad: what was seen until then is judged, and its last words
+// are the first thing to read.
+func TestAServerThatDiesUnderLoad(t *testing.T) {
+	r := load(t, started(t, "mortal"))
+	if r.Verdict == result.Holds || r.Run.Stopped != result.TargetDied {
+		t.Errorf("%s, stopped %q: %s", r.Verdict, r.Run.Stopped, r.Sentence)
+	}
+	if why := strings.Join(r.Notes, "\n"); !strings.Contains(why, "exit status 7") || !strings.Contains(why, "out of file descriptors") {
+		t.Errorf("notes: %s", why)
+	}
+}
