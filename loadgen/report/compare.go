@@ -136,8 +136,11 @@ func chances(l result.LatencyChange) string {
 }
 
 func signed(seconds float64) string {
-	if seconds < 0 {
+	switch {
+	case seconds <= -0.00005:
 		return "-" + span(-seconds)
+	case seconds < 0.00005:
+		return "0ms"
 	}
 	return "+" + span(seconds)
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -21,14 +22,14 @@ func Annotations(w io.Writer, r *result.Result, o Options) error {
 	}
 	for _, inv := range deciding(r) {
 		if r.Verdict == result.Violated {
-			note(&errors, inv.Name+" violated", fmt.Sprintf("%s %s in %s; %s", count(inv.Violations), unit(inv), some(inv.Streams, "streams"), firstSeen(inv)))
+			note(&errors, inv.Name+" violated", inOneLine(inv))
 		}
 	}
 	switch {
 	case r.Verdict == result.Violated && len(errors) == 0:
 		note(&errors, "violated", r.Sentence)
 	case r.Verdict != result.Violated && r.Verdict != result.Holds:
-		note(&warnings, "inconclusive", strings.Join(append([]string{r.Sentence}, r.Why...), " "))
+		note(&warnings, "inconclusive", strings.Join(append([]string{cmp.Or(r.Sentence, "The run says nothing.")}, r.Why...), " "))
 	}
 	for _, t := range r.FailedThresholds() {
 		note(&errors, "threshold failed", t.Figure+" "+t.Expression+": "+got(t))
@@ -49,6 +50,15 @@ func Annotations(w io.Writer, r *result.Result, o Options) error {
 		}
 	}
 	return nil
+}
+
+// inOneLine says how often an invariant was violated and where first.
+func inOneLine(inv result.Invariant) string {
+	text := fmt.Sprintf("%s %s in %s", count(inv.Violations), unit(inv), some(inv.Streams, "streams"))
+	if first := firstSeen(inv); first != "" {
+		text += "; " + first
+	}
+	return text
 }
 
 // data escapes the text of a workflow command.

@@ -116,9 +116,9 @@ func (s *junitSuite) tally() {
 func trouble(kind, message string, lines []string, r *result.Result, o Options) *junitTrouble {
 	text := ""
 	for _, line := range append(lines, "repeat: "+cut(repeat(r, o), 4000)) {
-		text += "\n" + clean(line)
+		text += clean(line) + "\n"
 	}
-	return &junitTrouble{Type: kind, Message: clean(cut(message, maxText)), Text: text + "\n"}
+	return &junitTrouble{Type: kind, Message: clean(cut(message, maxText)), Text: text}
 }
 
 // verdictCase is there since a run can be inconclusive though nothing else failed.
@@ -154,7 +154,7 @@ func invariantCase(r *result.Result, inv result.Invariant, o Options) junitCase 
 		for _, e := range inv.Evidence[:min(len(inv.Evidence), maxShown)] {
 			lines = append(lines, seen(e))
 		}
-		c.Failure = trouble(result.Violated, checked(inv), lines, r, o)
+		c.Failure = trouble(result.Violated, inOneLine(inv), lines, r, o)
 	case became == unsure && inv.Role != "watched":
 		c.Error = trouble(result.Inconclusive, checked(inv), nil, r, o)
 	default:

@@ -89,7 +89,8 @@ func (m *markdown) fence(language, text string) {
 }
 
 // escape makes text plain: whatever may mean something to Markdown or HTML becomes a
-// character reference, line breaks become spaces, and nobody is mentioned.
+// character reference, line breaks become spaces, nothing becomes a link, nobody is
+// mentioned.
 func escape(text string) string {
 	var b strings.Builder
 	for _, c := range clean(text) {
@@ -102,11 +103,11 @@ func escape(text string) string {
 			b.WriteRune(c)
 		}
 	}
-	return strings.ReplaceAll(b.String(), "www.", "www&#46;")
+	return strings.NewReplacer("www.", "www&#46;", "://", "&#58;//").Replace(b.String())
 }
 
 func plainInMarkdown(c rune) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune(".,;?/%'\"-", c)
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune(".,:;?/%'\"-+=()", c)
 }
 
 // wanted puts what was wanted beside what was got.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // ComparisonFormat is the value of the field gapless of every comparison.
@@ -220,6 +221,7 @@ func (c *Comparison) latency(b Named, a Figures) {
 	if b.Count == 0 && a.Count == 0 {
 		return
 	}
+	var worse []string
 	for _, x := range []struct {
 		q             float64
 		before, after float64
@@ -237,9 +239,12 @@ func (c *Comparison) latency(b Named, a Figures) {
 			row.judge(x.b, x.a)
 		}
 		if row.Worse {
-			c.Regressions = append(c.Regressions, fmt.Sprintf("p(%g) of %s slower", x.q, b.Name))
+			worse = append(worse, fmt.Sprintf("p(%g) %.4gms, was %.4gms", x.q, 1000*x.after, 1000*x.before))
 		}
 		c.Latencies = append(c.Latencies, row)
+	}
+	if len(worse) > 0 {
+		c.Regressions = append(c.Regressions, b.Name+" slower: "+strings.Join(worse, ", "))
 	}
 }
 
