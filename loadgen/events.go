@@ -105,8 +105,11 @@ func (s *stream) elements(ctx context.Context, at time.Duration) {
 // scan fills in what the message says.
 func (s *stream) scan(e *history.Event, data []byte) {
 	m := &s.msg
-	var f wire.Found
-	s.num.paths.Scan(data, m, &f)
+	if f := s.num.found; f != nil {
+		s.num.paths.Scan(data, m, f)
+	} else {
+		wire.Scan(data, m)
+	}
 	s.num.own, s.num.seq = false, 0
 	e.Illegal |= history.Illegal(m.Illegal)
 	e.Hash = wire.Hash(data, m)
@@ -142,7 +145,7 @@ func (s *stream) scan(e *history.Event, data []byte) {
 		e.Ordered, e.Progress = m.HasProgress, m.Progress
 	}
 	if m.Kind == wire.KindNotification {
-		s.number(e, data, &f)
+		s.number(e, data)
 	}
 }
 

@@ -17,6 +17,7 @@ type numbering struct {
 	paths  *wire.Paths
 	twin   *twin.Twin
 	digest bool // the messages carry one
+	plain  bool // nothing but the progress of progress notifications counts
 }
 
 // compile makes the numbering ready, or says what is wrong with it.
@@ -29,6 +30,7 @@ func (n Numbering) compile() (numbering, error) {
 	}
 	var err error
 	c.paths, err = wire.ParsePaths(sequence, total, n.Digest, n.Payload)
+	c.plain = c.twin == nil && !c.digest && sequence == wire.PathProgress && total == wire.PathTotal
 	return c, err
 }
 
@@ -36,38 +38,39 @@ func (n Numbering) compile() (numbering, error) {
 type numbers struct {
 	*numbering
 	counter twin.Counter
-	own     bool  // the message at hand is one of the call
-	seq     int64 // its number, 0 if it has none
+	found   *wire.Found // nil where the numbers lie where every scan reads them
+	own     bool        // the message at hand is one of the call
+	seq     int64       // its number, 0 if it has none
 }
 
 // begin forgets an earlier stream.
 func (n *numbers) begin(of *numbering) {
 	*n = numbers{numbering: of, counter: twin.Counter{Twin: of.twin}}
+	if !of.plain {
+		n.found = new(wire.Found)
+	}
 }
 
 // number says which message of the call a notification is. A log message carries no mark
 // (2025-11-25 logging, Log Message Notifications), so it belongs to the call on whose
 // exchanges it comes; on a GET stream nothing tells that.
-func (s *stream) number(e *history.Event, data []byte, f *wire.Found) {
-	n := &s.num
-	if string(s.msg.Method) != n.method {
+func (s *stream) number(e *history.Event, data []byte) {
+	n, m := &s.num, &s.msg
+	if string(m.Method) != n.method {
 		return
 	}
 	n.own = e.Owner == history.OwnerSelf || e.Owner == history.OwnerUnmarked && !s.hears()
-	switch {
+	switch f := n.found; {
 	case n.twin != nil:
 		n.compare(e, data)
+	case f == nil:
+		e.Seq, e.Total = whole(m.Progress), whole(m.Total)
 	default:
-		if f.HasSequence {
-			e.Seq = whole(f.Sequence)
-		}
-		if f.HasTotal {
-			e.Total = whole(f.Total)
-		}
+		e.Seq, e.Total = whole(f.Sequence), whole(f.Total)
 	}
-	if n.digest && f.HasDigest && e.Digest != history.DigestWrong {
+	if n.digest && n.found.HasDigest && e.Digest != history.DigestWrong {
 		e.Digest = history.DigestWrong
-		if f.HasPayload && fits(f.Digest, f.Payload) {
+		if n.found.HasPayload && fits(n.found.Digest, n.found.Payload) {
 			e.Digest = history.DigestRight
 		}
 	}
