@@ -61,9 +61,8 @@ func (o OAuth) source(c Config, base *tls.Config) (func(context.Context) (string
 	if err != nil {
 		return nil, err
 	}
-	client := o.client(c, t, through, base)
-	source := &cached{fetch: func(ctx context.Context) (credential, error) { return o.ask(ctx, client, secret, t.shown) }}
-	return source.get, nil
+	a := &asker{OAuth: o, client: o.client(c, t, through, base), secret: secret, shown: t.shown}
+	return (&cached{fetch: a.fetch}).get, nil
 }
 
 // client reaches the token endpoint as the target is reached. It follows no redirects: the
@@ -94,24 +93,31 @@ func (o OAuth) client(c Config, t target, through *proxy, base *tls.Config) *htt
 	}
 }
 
-// ask makes one request for a token.
-func (o OAuth) ask(ctx context.Context, client *http.Client, secret func(context.Context) (string, error), shown string) (credential, error) {
-	word, err := secret(ctx)
+// asker asks for tokens, one request at a time.
+type asker struct {
+	OAuth
+	client *http.Client
+	secret func(context.Context) (string, error)
+	shown  string // the token URL for people
+	inBody bool   // the server takes the client's secret there only
+}
+
+func (a *asker) fetch(ctx context.Context) (credential, error) {
+	secret, err := a.secret(ctx)
 	if err != nil {
 		return credential{}, err
 	}
-	config := clientcredentials.Config{ClientID: o.ClientID, ClientSecret: word, TokenURL: o.TokenURL, Scopes: o.Scopes}
 	began := time.Now()
-	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+	token, err := a.ask(ctx, secret)
 	if err != nil {
-		return credential{}, fmt.Errorf("target.oauth: no token from %s: %w", shown, plainOAuth(err))
+		return credential{}, fmt.Errorf("target.oauth: no token from %s: %w", a.shown, err)
 	}
 	if token.Type() != "Bearer" {
-		return credential{}, fmt.Errorf("target.oauth: %s gives a token of the type %q; gapless can use Bearer only", shown, cut(token.Type()))
+		return credential{}, fmt.Errorf("target.oauth: %s gives a token of the type %q; gapless can use Bearer only", a.shown, cut(token.Type()))
 	}
 	value, err := clean(token.AccessToken)
 	if err != nil {
-		return credential{}, fmt.Errorf("target.oauth: the token from %s %w", shown, err)
+		return credential{}, fmt.Errorf("target.oauth: the token from %s %w", a.shown, err)
 	}
 	got := credential{value: bearer(value), renew: began.Add(tokenAge), until: began.Add(2 * tokenAge)}
 	if !token.Expiry.IsZero() {
@@ -119,6 +125,40 @@ func (o OAuth) ask(ctx context.Context, client *http.Client, secret func(context
 		got.renew = token.Expiry.Add(-min(tokenMargin, token.Expiry.Sub(began)/10))
 	}
 	return got, nil
+}
+
+// ask gives the client's secret by HTTP Basic, which every server has to take (RFC 6749
+// §2.3.1), and in the body to one that does not.
+func (a *asker) ask(ctx context.Context, secret string) (*oauth2.Token, error) {
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, a.client)
+	config := func(style oauth2.AuthStyle) *clientcredentials.Config {
+		return &clientcredentials.Config{ClientID: a.ClientID, ClientSecret: secret, TokenURL: a.TokenURL, Scopes: a.Scopes, AuthStyle: style}
+	}
+	var basic error
+	if !a.inBody {
+		token, err := config(oauth2.AuthStyleInHeader).Token(ctx)
+		if err == nil || !refusesClient(err) {
+			return token, plainOAuth(err)
+		}
+		basic = plainOAuth(err)
+	}
+	token, err := config(oauth2.AuthStyleInParams).Token(ctx)
+	if err == nil {
+		a.inBody = true
+		return token, nil
+	}
+	body := plainOAuth(err)
+	if basic == nil || basic.Error() == body.Error() {
+		return nil, body
+	}
+	return nil, fmt.Errorf("%w to HTTP Basic; to credentials in the body %w", basic, body)
+}
+
+// refusesClient tells whether a server may not have understood who asks.
+func refusesClient(err error) bool {
+	var refused *oauth2.RetrieveError
+	return errors.As(err, &refused) && refused.Response != nil &&
+		(refused.Response.StatusCode == http.StatusBadRequest || refused.Response.StatusCode == http.StatusUnauthorized)
 }
 
 // errorCode is what RFC 6749 §5.2 lets an error code look like, and short.
@@ -129,6 +169,8 @@ func plainOAuth(err error) error {
 	var refused *oauth2.RetrieveError
 	var transport *url.Error
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode >= 300 && refused.Response.StatusCode < 400:
 		return fmt.Errorf("it redirects (%d), which is not followed; give the URL that it redirects to", refused.Response.StatusCode)
 	case errors.As(err, &refused) && errorCode.MatchString(refused.ErrorCode):
