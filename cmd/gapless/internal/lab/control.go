@@ -23,13 +23,17 @@ type control struct {
 	target loadgen.Target
 	room   int // records that a call is likely to have
 
-	mu    sync.Mutex
-	calls []*controlCall
+	mu       sync.Mutex
+	calls    []*controlCall
+	rawBytes int // of all messages that came, kept or not
 }
 
 type controlCall struct {
 	arrival loadgen.Arrival
 	records []history.Record
+	// raw are its messages, at says which of the records tells of each.
+	raw [][]byte
+	at  []int
 }
 
 // Open implements loadgen.Observer.
@@ -72,6 +76,9 @@ func (x *experiment) control(ctx context.Context) (*control, error) {
 		return nil, err
 	}
 	cfg.Observer = c
+	if x.compares() {
+		cfg.Raw = c.raw
+	}
 	report, err := loadgen.Run(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("control calls: %w", unreachable(err))

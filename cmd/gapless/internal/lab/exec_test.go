@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/gapless-dev/gapless/loadgen/result"
 	"github.com/gapless-dev/gapless/profiles"
 )
@@ -23,6 +25,9 @@ func standIn(how, addr string) {
 	case "never": // answers
 		fmt.Fprintln(os.Stderr, "still reading my configuration")
 		select {}
+	case "stdio":
+		_ = countServer().Run(context.Background(), &mcp.StdioTransport{})
+		os.Exit(0)
 	case "gone":
 		fmt.Fprintln(os.Stderr, "no such database")
 		os.Exit(3)
@@ -116,6 +121,18 @@ func TestExecBesideAnotherServer(t *testing.T) {
 	}
 	if _, err := start(t.Context()); err == nil || !strings.Contains(err.Error(), "before the server was started") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestStdioServersCannotBeResumed: one pipe, nothing to come back to.
+func TestStdioServersCannotBeResumed(t *testing.T) {
+	p := started(t, "stdio")
+	p.Target.URL, p.Target.Transport = "", "stdio"
+	p.Calls = []profiles.Call{profiles.DefaultCall()}
+	p.Calls[0].Tool, p.Calls[0].Args = "count", map[string]any{"n": 10}
+	r := load(t, p)
+	if r.Verdict != result.Inconclusive || !strings.Contains(r.Sentence, "stdio") || r.Control.Complete != 3 {
+		t.Errorf("%s %s %v %+v", r.Verdict, r.Sentence, r.Why, r.Control)
 	}
 }
 

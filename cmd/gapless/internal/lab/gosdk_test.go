@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -17,27 +16,7 @@ import (
 // counts, on real TCP: what a user of that SDK would test.
 func goSDK(t *testing.T) (url string) {
 	t.Helper()
-	server := mcp.NewServer(&mcp.Implementation{Name: "count-server", Version: "1.2"}, nil)
-	type counting struct {
-		N          int `json:"n"`
-		IntervalMS int `json:"interval_ms"`
-	}
-	mcp.AddTool(server, &mcp.Tool{Name: "count"}, func(ctx context.Context, req *mcp.CallToolRequest, in counting) (*mcp.CallToolResult, any, error) {
-		for i := range in.N {
-			err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-				ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1), Total: float64(in.N),
-			})
-			if err != nil {
-				return nil, nil, err
-			}
-			select {
-			case <-time.After(time.Duration(in.IntervalMS) * time.Millisecond):
-			case <-ctx.Done():
-				return nil, nil, ctx.Err()
-			}
-		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "counted"}}}, nil, nil
-	})
+	server := countServer()
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

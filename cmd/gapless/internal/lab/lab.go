@@ -16,6 +16,7 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/judge"
 	"github.com/gapless-dev/gapless/loadgen/report"
 	"github.com/gapless-dev/gapless/loadgen/result"
+	"github.com/gapless-dev/gapless/loadgen/twin"
 	"github.com/gapless-dev/gapless/profiles"
 )
 
@@ -154,32 +155,29 @@ type trial struct {
 	plans  Plans
 	offer  Offer
 	target loadgen.Target
+	twins  []*twin.Twin // by call; nil where messages are not numbered by comparison
 }
 
 // prepare fixes what the run does and what the judge demands, from the profile and
 // from what the control calls taught; nothing seen later changes it.
 func (x *experiment) prepare(c *control) (trial, error) {
 	p, facts := x.c.Profile, c.facts()
-	offer := Assume(p)
-	if facts.Calls > 0 {
-		offer.Priming, offer.IDs = facts.Primed, facts.IDs
-	}
-	if facts.Numbered {
-		offer.Messages[0] = int(facts.Messages)
-	}
-	if x.c.Offer != nil {
-		offer = *x.c.Offer
-	}
+	twins, why := c.twins(p)
+	setup := judge.Setup{
+		Revision: c.target.Revision, Dialect: p.Target.Dialect, Transport: p.Target.Transport, Contract: judge.Contract(p.Judge.Contract),
+		Oracle: judge.Oracle(p.Judge.Oracle), Strict: p.Judge.Strict, Ignore: p.Judge.Ignore,
+		Calls: callSetups(p, twins), Ledger: x.ledger != nil,
+		Reach: reach(p), Probes: p.Judge.Probes, Sessions: c.target.Sessions,
+	}.With(facts)
+	twins = x.compared(setup, twins, why)
+	c.number(twins)
+	c.forget()
+	offer := x.offer(setup, facts)
 	plans, err := NewPlans(p, x.c.Seed, offer, x.c.Only)
 	if err != nil {
 		return trial{}, err
 	}
-	setup := judge.Setup{
-		Revision: c.target.Revision, Dialect: p.Target.Dialect, Contract: judge.Contract(p.Judge.Contract),
-		Oracle: judge.Oracle(p.Judge.Oracle), Strict: p.Judge.Strict, Ignore: p.Judge.Ignore,
-		Expected: int64(max(p.Calls[0].Expect.Messages, 0)), Ledger: x.ledger != nil,
-		Streams: plans.Streams(), Faults: plans.Planned(), Named: plans.named(p), Reach: reach(p), Probes: p.Judge.Probes, Sessions: c.target.Sessions,
-	}.With(facts)
+	setup.Streams, setup.Faults, setup.Named = plans.Streams(), plans.Planned(), plans.named(p)
 	if x.c.Only != 0 {
 		setup.Named = nil // they were named for the whole load
 	}
@@ -187,7 +185,44 @@ func (x *experiment) prepare(c *control) (trial, error) {
 		return trial{}, err
 	}
 	x.lasts = plans.Arrivals.Lasts()
-	return trial{setup: setup, plans: plans, offer: offer, target: c.target}, nil
+	return trial{setup: setup, plans: plans, offer: offer, target: c.target, twins: twins}, nil
+}
+
+// compared keeps the twins that the oracle goes by, and notes what keeps it from any.
+func (x *experiment) compared(setup judge.Setup, twins []*twin.Twin, why []string) []*twin.Twin {
+	used := make([]*twin.Twin, len(twins))
+	for i, c := range setup.Calls {
+		switch {
+		case setup.Oracle == judge.OracleTwin && c.Twin > 0:
+			used[i] = twins[i]
+		case why[i] != "" && (setup.Oracle == judge.OracleNone || setup.Oracle == judge.OracleTwin) && c.Expected == 0 && !c.ResponseOnly:
+			x.notes = append(x.notes, fmt.Sprintf("the messages of %s carry no numbers 1, 2, 3 …, and cannot be compared either: %s", c.Name, why[i]))
+		}
+	}
+	return used
+}
+
+// offer is what the target was seen to do, or was when the run was recorded.
+func (x *experiment) offer(setup judge.Setup, facts judge.Facts) Offer {
+	if x.c.Offer != nil {
+		return *x.c.Offer
+	}
+	o := Assume(x.c.Profile)
+	if facts.Calls == 0 {
+		return o
+	}
+	o.Priming, o.IDs = facts.Primed, facts.IDs
+	for i, c := range setup.Calls {
+		switch f := facts.Call(i); {
+		case f.Numbered:
+			o.Messages[i] = int(f.Messages)
+		case c.Twin > 0:
+			o.Messages[i] = int(c.Twin)
+		case f.Silent:
+			o.Messages[i] = int(c.Expected)
+		}
+	}
+	return o
 }
 
 // reach is what the profile wants to meet; nil leaves it to the judge's defaults.
@@ -248,7 +283,10 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	court := newCourt(j, t.plans.Faults, loadgen.NewMarks(x.c.Name, x.c.Secret), x.ledger, a, x.c.Observer)
 	p := x.c.Profile
 	for i := range cfg.Calls {
-		cfg.Calls[i].Expected = t.offer.Messages[i]
+		cfg.Calls[i].Expected, cfg.Calls[i].Numbering.Twin = t.offer.Messages[i], t.twins[i]
+	}
+	if !t.offer.IDs {
+		cfg.Reissue = x.c.Profile.Judge.Probes // what else a cut call costs
 	}
 	cfg.Observer, cfg.Live = court, new(loadgen.Live)
 	cfg.Cancel, cfg.Probes = p.Load.Cancel.Fraction(), p.Judge.Probes

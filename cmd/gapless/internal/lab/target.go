@@ -40,6 +40,9 @@ func NewEndpoint(t profiles.Target, getenv func(string) string) (*endpoint.Endpo
 // URL already, or the server that its command starts. What is wrong with the profile is an
 // error at once, what is wrong with the server when it is started.
 func Target(t profiles.Target, getenv func(string) string) (func(context.Context) (*Endpoint, error), error) {
+	if t.Transport == "stdio" {
+		return func(ctx context.Context) (*Endpoint, error) { return startStdio(ctx, t) }, nil
+	}
 	e, err := NewEndpoint(t, getenv)
 	if err != nil {
 		return nil, err
