@@ -1,0 +1,493 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/client"
+)
+
+// How a resume that is refused with 409 is tried again.
+const (
+	retryEvery  = 20 * time.Millisecond
+	retryWithin = 6 * time.Second
+)
+
+// A resumed is a connection that came behind a cut.
+type resumed struct {
+	*stream
+	cursor string
+	tries  int           // answers 409 before
+	waited time.Duration // from the cut until it was accepted
+}
+
+// resume asks for what follows the cursor of a stream until it is not answered 409.
+func (x *run) resume(ctx context.Context, s *client.Session, cursor string) (*resumed, error) {
+	began := time.Now()
+	for tries := 0; ; tries++ {
+		st, err := x.get(ctx, s, cursor)
+		if err != nil {
+			return nil, err
+		}
+		waited := time.Since(began)
+		if st.status != 409 || waited > retryWithin {
+			return &resumed{stream: st, cursor: cursor, tries: tries, waited: waited}, nil
+		}
+		st.close()
+		if !pause(ctx, retryEvery) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// window says how long resumes were refused.
+func (r *resumed) window() string {
+	switch {
+	case r.status == 409:
+		return "409 for " + took(retryWithin)
+	case r.tries == 0:
+		return "none: the first resume is accepted"
+	}
+	return fmt.Sprintf("409 for %s", took(r.waited))
+}
+
+// cutAndResume runs two calls and a GET stream in one session, cuts both calls, one by RST
+// and one by FIN, resumes them at once and compares what came with what must have been sent.
+func cutAndResume(ctx context.Context, x *run) error {
+	s, err := x.session(ctx, x.revision)
+	if err != nil {
+		return err
+	}
+	live, err := x.get(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	defer live.close()
+	a, err := x.begun(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	b, err := x.begun(ctx, s, "")
+	if err != nil {
+		a.close()
+		return err
+	}
+	a.reset()
+	first, err := x.resume(ctx, s, a.cursor())
+	if err != nil {
+		b.close()
+		return err
+	}
+	defer first.close()
+	b.close()
+	second, err := x.resume(ctx, s, b.cursor())
+	if err != nil {
+		return err
+	}
+	defer second.close()
+	x.sheet.set("window-rst", Open, "%s", first.window())
+	x.sheet.set("window-fin", Open, "%s", second.window())
+	if !first.sse {
+		x.account(a.stream)
+		x.account(b.stream)
+		if first.status == 405 {
+			return absentError("GET is answered 405")
+		}
+		x.sheet.set("resume", NotOffered, "%s", first.short())
+		return absentError("resumes are refused: " + first.short())
+	}
+	until := time.Now().Add(callWithin)
+	for _, r := range []*resumed{first, second} {
+		r.read(until, event.response)
+		r.drain(x.Quiet/3, until)
+	}
+	if live.sse {
+		live.drain(x.Quiet/3, until)
+	}
+	x.account(a.stream, first.stream)
+	x.account(b.stream, second.stream)
+	return x.compare(ctx, s, live, [2]*call{a, b}, [2]*resumed{first, second})
+}
+
+// compare judges what two calls have brought before and after their cuts.
+func (x *run) compare(ctx context.Context, s *client.Session, live *stream, calls [2]*call, back [2]*resumed) error {
+	k, err := x.known(ctx)
+	if err != nil {
+		k = &control{}
+	}
+	if s.ID() == "" && len(back[0].all) == 0 {
+		return errors.New("nothing came on the resumed connection, and without sessions nobody can tell why")
+	}
+	x.sheet.set("resume", Conforming, "200, %s behind the cursor, with the response: %s",
+		several(back[0].count(event.message), "message"), yesNo(back[0].response() != nil))
+	if len(back[0].all) == 0 {
+		x.sheet.set("resume", Deviating, "%s", back[0].short())
+	}
+	x.wholeRows(ctx, s, k, calls[0], back[0])
+	x.ownRows(calls, back)
+	if first := back[0].all; len(first) > 0 {
+		primed := "the first event is a message"
+		if first[0].empty {
+			primed = "primed again"
+		}
+		x.sheet.set("resume-priming", Open, "%s", primed)
+	}
+	x.uniqueRow(live, calls, back)
+	x.nameRow(calls)
+	x.broadcastRows(live, calls, back)
+	return nil
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// carried returns the events that carry a message.
+func carried(all []event) []event {
+	var out []event
+	for _, e := range all {
+		if !e.empty {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// wholeRows compare a cut call with the numbers of its messages and with a replay of all of
+// it.
+func (x *run) wholeRows(ctx context.Context, s *client.Session, k *control, c *call, r *resumed) {
+	before, after := carried(c.all), r.carried()
+	seen := slices.Concat(before, after)
+	full := x.replay(ctx, s, c.all)
+	repeats := 0
+	ids := map[string]bool{}
+	for _, e := range before {
+		ids[e.id] = e.hasID
+	}
+	for _, e := range after {
+		repeats += b2i(e.hasID && ids[e.id])
+		ids[e.id] = e.hasID
+	}
+	missing, disorder := gaps(seen, k.numbers)
+	if len(full) > 0 {
+		missing = max(missing, lacking(seen, full))
+		disorder = max(disorder, misplaced(after, full))
+	}
+	x.sheet.yes("resume-no-repeat", repeats == 0, "%d of %s came again", repeats, several(len(after), "message"))
+	switch {
+	case r.response() == nil:
+		x.sheet.set("resume-no-loss", Deviating, "the response never came: %s", r.short())
+	case missing > 0:
+		x.sheet.set("resume-no-loss", Deviating, "%s missing", several(missing, "message"))
+	case !k.numbers && len(full) == 0:
+		x.sheet.set("resume-no-loss", Unsure, "messages have no numbers and a replay of the whole call brings none")
+	default:
+		x.sheet.set("resume-no-loss", Conforming, "%s before the cut, %d after", several(len(before), "message"), len(after))
+	}
+	x.sheet.yes("resume-in-order", disorder == 0, "%s out of order", several(disorder, "message"))
+}
+
+// replay asks for a whole call once more, behind its first id.
+func (x *run) replay(ctx context.Context, s *client.Session, all []event) []event {
+	at := slices.IndexFunc(all, func(e event) bool { return e.hasID })
+	if at < 0 {
+		return nil
+	}
+	r, err := x.resume(ctx, s, all[at].id)
+	if err != nil {
+		return nil
+	}
+	defer r.close()
+	r.read(time.Now().Add(x.Quiet), event.response)
+	if r.response() == nil {
+		return nil
+	}
+	return r.carried()
+}
+
+// gaps counts the numbers of progress that are missing, and those that come too late.
+func gaps(all []event, numbered bool) (missing, disorder int) {
+	if !numbered {
+		return 0, 0
+	}
+	seen := map[float64]bool{}
+	most := 0.0
+	for _, e := range all {
+		if e.counts {
+			disorder += b2i(e.progress < most && !seen[e.progress])
+			seen[e.progress] = true
+			most = max(most, e.progress)
+		}
+	}
+	return max(0, int(most)-len(seen)), disorder
+}
+
+// lacking counts the messages of full that all has not.
+func lacking(all, full []event) int {
+	have := map[uint64]bool{}
+	for _, e := range all {
+		have[e.hash] = true
+	}
+	return count(full, func(e event) bool { return !have[e.hash] })
+}
+
+// misplaced counts the messages that come before one that full has earlier.
+func misplaced(all, full []event) int {
+	place := map[uint64]int{}
+	for i, e := range full {
+		place[e.hash] = i
+	}
+	n, last := 0, -1
+	for _, e := range all {
+		at, ok := place[e.hash]
+		if !ok {
+			continue
+		}
+		n += b2i(at < last)
+		last = max(last, at)
+	}
+	return n
+}
+
+// ownRows look for messages of one call on the resumed connection of the other.
+func (x *run) ownRows(calls [2]*call, back [2]*resumed) {
+	for i, name := range []string{"resume-own-stream", "cursor-other-stream"} {
+		mine, other := calls[i], calls[1-i]
+		ids := map[string]bool{}
+		for _, e := range other.all {
+			ids[e.id] = e.hasID
+		}
+		foreign := back[i].count(func(e event) bool {
+			return e.counts && e.token == other.token || e.response() && e.rpcID == other.id || e.hasID && ids[e.id]
+		})
+		own := back[i].count(func(e event) bool { return e.response() && e.rpcID == mine.id || e.counts && e.token == mine.token })
+		switch {
+		case foreign > 0:
+			x.sheet.set(name, Deviating, "%s of the other call", several(foreign, "message"))
+		case own == 0:
+			x.sheet.set(name, Unsure, "nothing came that says whose it is")
+		default:
+			x.sheet.set(name, Conforming, "none of the other call, %s of its own", several(own, "message"))
+		}
+	}
+}
+
+// uniqueRow looks for an id that stands for two messages of a session.
+func (x *run) uniqueRow(live *stream, calls [2]*call, back [2]*resumed) {
+	type place struct {
+		stream int
+		hash   uint64
+	}
+	seen := map[string]place{}
+	n, twice := 0, 0
+	for i, all := range [][]event{slices.Concat(calls[0].all, back[0].all), slices.Concat(calls[1].all, back[1].all), live.all} {
+		for _, e := range all {
+			if !e.hasID || e.id == "" {
+				continue
+			}
+			old, ok := seen[e.id]
+			if !ok {
+				n++
+				seen[e.id] = place{i, e.hash}
+			}
+			twice += b2i(ok && (old.stream != i || old.hash != e.hash && old.hash != 0 && e.hash != 0))
+		}
+	}
+	x.sheet.yes("ids-unique", twice == 0, "%s, %d of them for more than one event", several(n, "id"), twice)
+}
+
+// nameRow looks for a part of the ids that all of a stream have and another stream has not.
+func (x *run) nameRow(calls [2]*call) {
+	var own [2]string
+	for i, c := range calls {
+		first := true
+		for _, e := range c.all {
+			if !e.hasID {
+				continue
+			}
+			if first {
+				own[i], first = e.id, false
+			}
+			own[i] = common(own[i], e.id)
+		}
+	}
+	shared := common(own[0], own[1])
+	if len(own[0]) > len(shared) && len(own[1]) > len(shared) {
+		x.sheet.set("ids-name-stream", Conforming, "ids of a stream share %d characters that others lack", len(own[0])-len(shared))
+		return
+	}
+	x.sheet.set("ids-name-stream", Unsure, "ids of a stream share nothing that others lack; the server may know all the same")
+}
+
+func common(a, b string) string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// broadcastRows compare the GET stream of the session with the streams of its calls.
+func (x *run) broadcastRows(live *stream, calls [2]*call, back [2]*resumed) {
+	if !live.sse {
+		x.sheet.rest([]string{"response-not-on-get"}, NotOffered, "no GET stream: %s", live.short())
+	} else {
+		n := live.count(event.response)
+		x.sheet.yes("response-not-on-get", n == 0, "%s on the GET stream", several(n, "response"))
+	}
+	on := map[uint64]int{}
+	both := 0
+	streams := [][]event{slices.Concat(calls[0].all, back[0].all), slices.Concat(calls[1].all, back[1].all), live.all}
+	for i, all := range streams {
+		for _, e := range all {
+			if e.kind == 0 {
+				continue
+			}
+			at, ok := on[e.hash]
+			both += b2i(ok && at != i+1)
+			on[e.hash] = i + 1
+		}
+	}
+	x.sheet.yes("one-stream-per-message", both == 0, "%s on two streams, of %d", several(both, "message"), len(on))
+	if stray := live.count(func(e event) bool { return e.counts && (e.token == calls[0].token || e.token == calls[1].token) }); stray > 0 {
+		x.sheet.set("progress-on-call", Deviating, "%s of calls on the GET stream", several(stray, "message"))
+	}
+}
+
+// leaveAndReturn drops the link of a call, stays away until it would be over, and looks
+// whether it ran on.
+func leaveAndReturn(ctx context.Context, x *run) error {
+	s, err := x.session(ctx, x.revision)
+	if err != nil {
+		return err
+	}
+	c, err := x.begun(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	c.close()
+	k, err := x.known(ctx)
+	if err != nil {
+		x.account(c.stream)
+		return err
+	}
+	if !pause(ctx, k.took-time.Since(c.began)+x.Quiet/3) {
+		return ctx.Err()
+	}
+	r, err := x.resume(ctx, s, c.cursor())
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	r.read(time.Now().Add(firstWithin), event.response)
+	x.account(c.stream, r.stream)
+	answer, more := r.response(), r.count(event.message)
+	switch {
+	case !r.sse:
+		return errors.New("the resume was refused: " + r.short())
+	case resultOf(answer) != nil:
+		x.sheet.set("disconnect-no-cancel", Conforming, "it ran on: %s and its result came later", several(more, "message"))
+	case answer != nil:
+		x.sheet.set("disconnect-no-cancel", Deviating, "%s later, then error %d", several(more, "message"), errorCode(answer.data))
+	default:
+		x.sheet.set("disconnect-no-cancel", Deviating, "%s later and no response: %s", several(more, "message"), r.short())
+	}
+	return nil
+}
+
+// finishedCall asks in every way for what follows a place of a call that is over.
+func finishedCall(ctx context.Context, x *run) error {
+	k, err := x.known(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []int // places of events with an id
+	for i, e := range k.all {
+		if e.hasID && e.id != "" {
+			ids = append(ids, i)
+		}
+	}
+	if len(ids) == 0 {
+		return absentError("events have no ids")
+	}
+	mid := ids[len(ids)/3]
+	want := carried(k.all[mid+1:])
+	r, err := x.resume(ctx, k.s, k.all[mid].id)
+	if err != nil {
+		return err
+	}
+	r.drain(x.Quiet, time.Now().Add(firstWithin))
+	r.close()
+	x.againRows(ctx, k, k.all[mid].id, want, r)
+	if err := x.finalRow(ctx, k, k.all[ids[len(ids)-1]].id); err != nil {
+		return err
+	}
+	return x.strangeCursors(ctx, k, k.all[mid].id)
+}
+
+// againRows judge the replay of a finished call.
+func (x *run) againRows(ctx context.Context, k *control, cursor string, want []event, r *resumed) {
+	got := r.carried()
+	same := slices.EqualFunc(got, want, func(a, b event) bool { return a.hash == b.hash })
+	switch {
+	case !r.sse:
+		x.sheet.rest([]string{"resume-after-response", "resume-ends", "resume-idempotent", "ids-stable"}, NotOffered, "refused: %s", r.short())
+		return
+	case same:
+		x.sheet.set("resume-after-response", Conforming, "%s, with the response", several(len(got), "message"))
+	default:
+		x.sheet.set("resume-after-response", Deviating, "%d of %s, response: %s", len(got)-lacking(want, got), several(len(want), "message"), yesNo(r.response() != nil))
+	}
+	switch {
+	case r.response() == nil:
+		x.sheet.set("resume-ends", Unsure, "no response was replayed")
+	case r.ended == io.EOF:
+		x.sheet.set("resume-ends", Conforming, "ends")
+	default:
+		x.sheet.set("resume-ends", Deviating, "%s after the response", map[bool]string{true: "left open", false: "no clean end"}[r.open()])
+	}
+	hashes := map[string]uint64{}
+	for _, e := range want {
+		hashes[e.id] = e.hash
+	}
+	changed, compared := 0, 0
+	for _, e := range got {
+		old, ok := hashes[e.id]
+		compared += b2i(e.hasID && ok)
+		changed += b2i(e.hasID && ok && old != e.hash)
+	}
+	if compared > 0 {
+		x.sheet.yes("ids-stable", changed == 0, "%d of %d carry another message", changed, compared)
+	} else {
+		x.sheet.set("ids-stable", Unsure, "no id of the call came again")
+	}
+	again, err := x.resume(ctx, k.s, cursor)
+	if err != nil {
+		return
+	}
+	defer again.close()
+	again.drain(x.Quiet, time.Now().Add(firstWithin))
+	x.sheet.yes("resume-idempotent", slices.EqualFunc(got, again.carried(), func(a, b event) bool { return a.hash == b.hash }),
+		"first %s, then %d", several(len(got), "message"), len(again.carried()))
+}
+
+// finalRow asks for what follows the last id of a finished call.
+func (x *run) finalRow(ctx context.Context, k *control, id string) error {
+	r, err := x.resume(ctx, k.s, id)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	r.drain(x.Quiet, time.Now().Add(2*x.Quiet))
+	seen := strings.Replace(r.short(), "stays open", "left open", 1)
+	x.sheet.yes("resume-final", len(r.carried()) == 0 && r.ended == io.EOF && r.status < 500 && r.status != 404, "%s", seen)
+	return nil
+}
