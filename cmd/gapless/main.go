@@ -127,7 +127,7 @@ or shows which one, where and why.
 		return usageError{fmt.Errorf("%w (%s --help lists the flags)", err, cmd.CommandPath())}
 	})
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(newRunCommand(halt), newServeCommand(halt), newJudgeCommand(), newReportCommand(), newProxyCommand(halt), newProfilesCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(halt), newServeCommand(halt), newJudgeCommand(), newReportCommand(), newProxyCommand(halt), newProbeCommand(halt), newProfilesCommand(), newVersionCommand())
 	root.SetHelpCommand(newHelpCommand())
 	return root
 }
