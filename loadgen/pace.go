@@ -135,7 +135,7 @@ func (c PlanConfig) validateOpen() error {
 		}
 	}
 	complain(c.Streams != 0 || c.Calls != 0 || c.Ramp != 0, "streams, calls and ramp belong to the closed model, rate, duration and stages to the open one")
-	complain(c.MaxOpen < 0, "max open must not be negative: %d", c.MaxOpen)
+	complain(c.MaxOpen < 0 || c.MaxOpen > maxOpen, "max open must be from 0 to %d, not %d", maxOpen, c.MaxOpen)
 	complain(c.Duration < 0, "duration must not be negative: %v", c.Duration)
 	complain(c.Duration > 0 && c.Rate == 0, "duration %v without a rate", c.Duration)
 	complain(c.Duration == 0 && len(c.Stages) == 0, "rate %g without a duration", c.Rate)

@@ -39,6 +39,10 @@ func (a Arrival) extra() bool {
 // maxCalls is how many streams have a number, with some left for canary and control calls.
 const maxCalls = 1<<32 - 1<<20
 
+// maxOpen bounds what a plan keeps open at once, so that a slip of the finger does not
+// take all memory: a stream costs 16 KB, and no machine has so many ports.
+const maxOpen = 1_000_000
+
 // PlanConfig says how much load a [Plan] holds: in the closed model by Streams, Calls
 // and Ramp, in the open model by Rate, Duration and Stages.
 type PlanConfig struct {
@@ -87,6 +91,9 @@ func (c PlanConfig) Validate() error {
 	if c.Sessions < 0 {
 		errs = append(errs, fmt.Errorf("sessions must not be negative: %d", c.Sessions))
 	}
+	if c.Sessions > maxOpen {
+		errs = append(errs, fmt.Errorf("sessions (%d) must be at most %d", c.Sessions, maxOpen))
+	}
 	if c.GetStreams < 0 {
 		errs = append(errs, fmt.Errorf("get streams must not be negative: %d", c.GetStreams))
 	}
@@ -112,6 +119,9 @@ func (c PlanConfig) validateClosed() error {
 	}
 	if c.Streams < 1 {
 		errs = append(errs, fmt.Errorf("streams must be at least 1, not %d", c.Streams))
+	}
+	if c.Streams > maxOpen {
+		errs = append(errs, fmt.Errorf("streams (%d) must be at most %d", c.Streams, maxOpen))
 	}
 	if c.Calls < 0 {
 		errs = append(errs, fmt.Errorf("calls must not be negative: %d", c.Calls))
@@ -159,6 +169,9 @@ func NewPlan(c PlanConfig) (Plan, error) {
 		p.c.Sessions = (p.c.Streams + 9) / 10
 	}
 	p.c.First = max(p.c.First, 1)
+	if most := maxOpen / p.c.Sessions; p.c.GetStreams > most {
+		return Plan{}, fmt.Errorf("arrival plan: %d GET streams in each of %d sessions: all are due at once, so at most %d", p.c.GetStreams, p.c.Sessions, most)
+	}
 	p.gets = p.c.GetStreams * p.c.Sessions
 	for _, w := range c.Weights {
 		p.weight += w

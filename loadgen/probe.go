@@ -173,7 +173,7 @@ func (s *stream) readProbe(l *link, resp *wire.Response, from time.Duration) his
 		switch {
 		case !p.Response || l.lim.end == history.EndOpen:
 		case p.Name == history.ProbeReissue:
-			p.Took = l.at - from
+			p.Took = max(l.at-from, 1) // what comes after the response does not count
 			l.limit(limits{until: min(l.lim.until, l.at+s.r.c.Tail), end: history.EndOpen})
 		default:
 			l.lim.end = history.EndOpen

@@ -51,11 +51,9 @@ func (r *runner) refusal(resp *wire.Response, what string) string {
 		return r.credentials(resp)
 	}
 	text := what + " was not accepted"
-	data, err := []byte(nil), skip(resp)
-	if resp.JSON() {
-		data, err = resp.ReadAll(refusalMax)
-	}
-	if err == nil && len(data) > 0 {
+	if !resp.JSON() {
+		_ = skip(resp)
+	} else if data, err := resp.ReadAll(refusalMax); err == nil {
 		if said := complaint(data); said != "" {
 			return text + ": " + said
 		}

@@ -30,6 +30,7 @@ func (s *stream) reissue(ctx context.Context) {
 		return
 	}
 	s.cut = &cutCall{id: s.id}
+	s.num.begin(&s.of.num)
 	s.token, s.id = s.r.marks.again(s.a.Session, s.a.Stream), s.sess.nextID()
 	s.request()
 	s.examine(ctx, history.ProbeReissue, true, &wire.Request{
@@ -53,7 +54,7 @@ func (s *stream) recount(e *history.Event) {
 	case e.Owner > history.OwnerSelf:
 	case e.Class == history.ClassResponse:
 		p.Response = true
-	case e.Class == history.ClassProgress, e.Class == history.ClassNotification:
+	case s.num.own:
 		s.cut.all++
 		if e.Seq > 0 {
 			s.cut.numbered++

@@ -79,7 +79,7 @@ func (s *stream) pause(ctx context.Context) history.Outcome {
 // was silent, not if we were slow to read.
 func (s *stream) tooLate() history.Outcome {
 	switch {
-	case s.busy && s.attempt == 0 && !s.hears():
+	case s.busy && s.attempt == 0 && !s.resumable():
 		return history.OutcomeNotSent // it never took the call
 	case s.busy:
 		return history.OutcomeUndecided // it limits the rate, it lost nothing

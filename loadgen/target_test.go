@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -24,6 +25,7 @@ type visit struct {
 	at     time.Time
 	method string
 	header http.Header
+	path   string
 	body   []byte
 	id     string // JSON-RPC id of the request
 	rpc    string // JSON-RPC method
@@ -100,7 +102,7 @@ func result(id, call string) string {
 type target struct {
 	t       *testing.T
 	ln      *memnet.Listener
-	call    func(v *visit)        // tools/call
+	call    func(v *visit)        // tools/call, resources/read and prompts/get
 	resume  func(v *visit, n int) // the n-th GET, from 1
 	special func(v *visit) bool   // sees every other request first
 	raw     func(v *visit) bool   // sees every POST, before it is taken apart; nil for nothing
@@ -145,7 +147,7 @@ func (g *target) link(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		v := &visit{t: g.t, conn: conn, at: time.Now(), method: req.Method, header: req.Header}
+		v := &visit{t: g.t, conn: conn, at: time.Now(), method: req.Method, path: req.URL.Path, header: req.Header}
 		if v.body, err = io.ReadAll(req.Body); err != nil {
 			return
 		}
@@ -184,7 +186,7 @@ func (g *target) answer(v *visit) {
 	gets, inits := g.gets, g.inits
 	g.mu.Unlock()
 	switch {
-	case v.rpc == "tools/call":
+	case slices.Contains([]string{MethodTool, MethodResource, MethodPrompt}, v.rpc):
 		g.call(v)
 	case v.method == "GET" && g.resume != nil:
 		g.resume(v, gets)
