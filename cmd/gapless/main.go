@@ -26,7 +26,12 @@ const (
 	exitUnreachable  = 4
 	exitViolated     = 10
 	exitInconclusive = 11
+	exitPastLimit    = 99 // k6's number
 )
+
+// pastLimit is what a verdictError says where everything holds but a threshold, or where
+// a comparison found a regression.
+const pastLimit = "past a limit"
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
@@ -103,6 +108,8 @@ func exitCode(err error) int {
 		return exitViolated
 	case errors.As(err, &word) && word == "inconclusive":
 		return exitInconclusive
+	case errors.As(err, &word) && word == pastLimit:
+		return exitPastLimit
 	}
 	return exitToolFailed
 }

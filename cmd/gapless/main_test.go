@@ -69,7 +69,7 @@ func TestExitCodes(t *testing.T) {
 		{"header in two lines", small("-H", "X: a\r\nEvil: 1"), exitUsage, `^$`, `in one line`},
 		{"our header", small("-H", "Host: x"), exitUsage, `^$`, `host is set by gapless`},
 		{"password in the URL", []string{"run", "--target", "http://u:hush@127.0.0.1:1/mcp"}, exitUsage, `^$`, `has a user or password before the @`},
-		{"no such file", small("-o", "json=/nonexistent/x"), exitUsage, `^$`, `-o: .*nonexistent`},
+		{"no such file", small("-o", "json=/nonexistent/x"), exitUsage, `^$`, `-o json: .*nonexistent`},
 		{"two models of load", small("--rate", "10/s"), exitUsage, `^$`, `either closed or open`},
 		{"negative linger", small("--linger", "-1s"), exitUsage, `^$`, `--linger`},
 		{"status that is no refusal", small("--fault", "status:1,code=409"), exitUsage, `^$`, `502, 503 or 429`},

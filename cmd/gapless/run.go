@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"os"
 	"slices"
@@ -25,7 +24,7 @@ type runFlags struct {
 	halt           <-chan struct{}
 	seed           uint64
 	plan           bool
-	output         string
+	outputs        []string
 	quiet, verbose bool
 	yes            bool
 	save, from     string
@@ -55,7 +54,7 @@ profile, 4 target not reachable.`,
 	flags := cmd.Flags()
 	flags.Uint64Var(&f.seed, "seed", 0, "key of all draws (default: a new one, printed)")
 	flags.BoolVar(&f.plan, "plan", false, "print the arrival plan and the fault plan, run nothing")
-	outputFlags(cmd, &f)
+	outputFlags(cmd, &f, kindsOfRun())
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
 	flags.StringVar(&f.save, "save", "", "write history and result into the new `DIR`")
 	flags.StringVar(&f.from, "from", "", "repeat the plan of the run saved in `DIR`")
@@ -79,7 +78,7 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 			return err
 		}
 	}
-	out, err := parseOutput(f.output)
+	out, err := parseOutputs(f.outputs, kindsOfRun(), os.Getenv)
 	if err != nil {
 		return usageError{err}
 	}
@@ -92,9 +91,10 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 	if err := guardTarget(cmd, &p, f.yes); err != nil {
 		return usageError{err}
 	}
-	if err := out.prepare(); err != nil {
+	if err := out.open(); err != nil {
 		return usageError{err}
 	}
+	defer out.close() // what went well is closed already
 	c, err := labConfig(cmd, p, f)
 	if err != nil {
 		return err
@@ -113,7 +113,10 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 		if !f.quiet {
 			newProgressLine(cmd.ErrOrStderr()).clear()
 		}
-		return out.write(cmd, r, f)
+		return out.write(cmd, r, f.verbose)
+	}
+	if err := observe(cmd, &c, out); err != nil {
+		return err
 	}
 	r, err := lab.Run(cmd.Context(), c)
 	if errors.Is(err, context.Canceled) {
@@ -280,67 +283,15 @@ func gentle(cmd *cobra.Command, l *profiles.LoadModel) {
 	}
 }
 
-// output says where the result goes.
-type output struct {
-	json bool
-	file string
-}
-
-func parseOutput(s string) (output, error) {
-	kind, file, named := strings.Cut(s, "=")
-	switch {
-	case s == "":
-		return output{}, nil
-	case kind != "json":
-		return output{}, fmt.Errorf("-o %s: not built yet; json or json=FILE", kind)
-	case named && file == "":
-		return output{}, errors.New("-o json=: the file is missing")
+// observe lets the outputs see the run that want to.
+func observe(cmd *cobra.Command, c *lab.Config, out *outputs) error {
+	url := c.Profile.Target.URL
+	if url == "" {
+		url = "reference server"
 	}
-	return output{json: true, file: file}, nil
-}
-
-// prepare makes sure that the file can be written before a run is made for it.
-func (o output) prepare() error {
-	if o.file == "" {
-		return nil
+	exporter, err := out.observe(cmd.OutOrStdout(), c.Profile, url)
+	if exporter != nil {
+		c.Observer = exporter
 	}
-	// 0600: evidence is about somebody's server.
-	f, err := os.OpenFile(o.file, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("-o: %w", err)
-	}
-	return f.Close()
-}
-
-// write gives the text to stdout, or the JSON if that is where it goes.
-func (o output) write(cmd *cobra.Command, r *result.Result, f *runFlags) error {
-	stdout := cmd.OutOrStdout()
-	if o.json && o.file == "" {
-		return r.Encode(stdout)
-	}
-	if o.json {
-		if err := lab.WriteResult(o.file, r); err != nil {
-			return err
-		}
-	}
-	return printResult(stdout, r, f.verbose)
-}
-
-// printResult prints the summary and, where something is wrong, the timeline of the
-// first damaged stream.
-func printResult(w io.Writer, r *result.Result, verbose bool) error {
-	o := report.Options{Color: isTerminal(w), Verbose: verbose, Saved: r.History.Dir}
-	if o.Saved != "" && len(r.Timelines) > 0 {
-		o.Repeat = r.Timelines[0].Repeat
-	}
-	if err := report.Text(w, r, o); err != nil {
-		return err
-	}
-	if len(r.Timelines) == 0 {
-		return nil
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return report.Timeline(w, &r.Timelines[0], o)
+	return err
 }

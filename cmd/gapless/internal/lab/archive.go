@@ -222,6 +222,16 @@ func calledIn(h history.Header) describer {
 	return newDescriber(p, h.Seed)
 }
 
+// A NoStreamError says that a saved run has no such stream.
+type NoStreamError struct {
+	Dir    string
+	Stream uint32
+}
+
+func (e *NoStreamError) Error() string {
+	return fmt.Sprintf("no stream %d in %s; streams that were settled long ago and had no finding may have been dropped", e.Stream, e.Dir)
+}
+
 // Story is the timeline of one stream of a saved run, damaged or not.
 func Story(dir string, stream uint32) (*result.Timeline, error) {
 	in, err := history.Open(dir)
@@ -236,7 +246,7 @@ func Story(dir string, stream uint32) (*result.Timeline, error) {
 	for {
 		b, err := in.NextAny()
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("no stream %d in %s; streams that were settled long ago and had no finding may have been dropped", stream, dir)
+			return nil, &NoStreamError{Dir: dir, Stream: stream}
 		}
 		if err != nil {
 			return nil, err
