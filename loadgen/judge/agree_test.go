@@ -27,7 +27,7 @@ func damageRun(rng *rand.Rand, r *run) {
 		if !deciding(&records[k]) {
 			continue
 		}
-		switch rng.IntN(5) {
+		switch e := &records[k].Event; rng.IntN(8) {
 		case 0:
 			records = slices.Delete(records, k, k+1)
 		case 1:
@@ -40,12 +40,28 @@ func damageRun(rng *rand.Rand, r *run) {
 				records[k-1].Attempt, records[k].Attempt = records[k].Attempt, records[k-1].Attempt
 			}
 		case 3:
-			if e := &records[k].Event; records[k].Kind == history.KindEvent && !e.Late {
+			if records[k].Kind == history.KindEvent && !e.Late {
 				e.Owner, e.OwnerStream = history.OwnerOtherSession, 0
 			}
 		case 4:
 			if records[k].Kind == history.KindLedgerMessage {
 				records[k].Ledger.Hash++
+			}
+		case 5:
+			if records[k].Kind == history.KindEvent {
+				e.Digest = history.DigestWrong
+			}
+		case 6:
+			if records[k].Kind == history.KindEvent && e.Seq > 0 { // it says nothing any more that could be numbered
+				e.Seq, e.Hash, e.Ordered = 0, ^e.Hash, false
+			}
+		case 7:
+			if p := &records[k].Probe; records[k].Kind == history.KindProbe {
+				p.Foreign, p.Response = int32(rng.IntN(2)), rng.IntN(2) == 0
+			} else if records[k].Kind == history.KindEvent && rng.IntN(4) == 0 {
+				more := records[k]
+				more.Event = history.Event{Class: history.ClassProgress, Owner: history.OwnerSelf, Hash: rng.Uint64(), Cursor: e.Cursor}
+				records = slices.Insert(records, k, more)
 			}
 		}
 		r.streams[i] = records
@@ -113,6 +129,7 @@ func TestNaiveAgrees(t *testing.T) {
 			misordered: m.Misordered, corrupt: m.Corrupt, foreign: m.Foreign, late: m.Late, missing: v.Responses.Missing, repeated: v.Responses.Repeated,
 			lostAllowed: m.LostAllowed, duplicatedAllowed: m.DuplicatedAllowed, missingAllowed: v.Responses.MissingAllowed, severed: v.Streams.Severed}
 		want := n
+		want.instead, want.unlike, want.reissued, want.misfit = 0, 0, 0, false
 		want.foreignIDs, want.executions, want.illegal, want.hangs, want.doubt, want.led = 0, 0, 0, 0, false, false
 		if got != want || v.Word != word {
 			t.Fatalf("seed %d, %s: the judge says %s %+v, the naive one %s %+v\n%s\n%v", seed, r.setup.Contract, v.Word, got, word, want, v.Sentence, v.Why)

@@ -10,41 +10,28 @@ type unlikeness struct {
 	instead int64 // of an expected message
 }
 
-// compare notes a message that the load generator could not number by comparison. Only
-// those of the method that carries the messages are compared.
+// compare notes a message that the load generator could not number by comparison, if it
+// is of the kind of those that it numbers.
 func (s *Stream) compare(e *history.Event) {
-	if s.kind == history.StreamControl {
-		return // there was nothing yet to compare it with
+	switch {
+	case s.kind == history.StreamControl: // there was nothing yet to compare it with
+	case !s.call.Only: // a log message of another kind is no message of the call
+	case s.call.progress() && (e.Class != history.ClassProgress || e.Owner != history.OwnerSelf):
+	case !s.call.progress() && e.Class != history.ClassNotification:
+	default:
+		s.foreignTo.came++
+		s.foreignTo.early = s.foreignTo.early || s.faults.injected == 0
 	}
-	if s.call.progress() {
-		if e.Class != history.ClassProgress || e.Owner != history.OwnerSelf {
-			return
-		}
-	} else if e.Class != history.ClassNotification {
-		return
-	}
-	s.foreignTo.came++
-	s.foreignTo.early = s.foreignTo.early || s.faults.injected == 0
 }
 
-// settleUnlike takes messages that are equal to none for those that are missing. What is
-// over was never sent; but log messages of another kind are no messages of the call, and
-// nothing tells them from those that are.
+// settleUnlike takes messages that are equal to none for those that are missing: they
+// were altered. What is over was never sent.
 func (s *Stream) settleUnlike() {
 	m, u := &s.msgs, &s.foreignTo
 	u.instead = min(u.came, m.Lost)
 	m.Lost -= u.instead
 	m.Delivered += u.instead
-	m.Corrupt += s.altered()
-}
-
-// altered counts the messages that arrived otherwise than they were sent, or were never
-// sent.
-func (s *Stream) altered() int64 {
-	if s.call.progress() {
-		return s.foreignTo.came
-	}
-	return s.foreignTo.instead
+	m.Corrupt += u.came
 }
 
 // unasked notes a message of a call that was to send none. Nothing tells which others

@@ -120,10 +120,12 @@ func (h Handlers) String() string {
 	if h.Known == 0 {
 		return "whether the handler of a cut call ran on cannot be told from outside"
 	}
-	text := fmt.Sprintf("of %s %s ran to their end and %s were cancelled", plural(h.Known, "cut call", "cut calls"),
-		thousands(h.Finished), thousands(h.Cancelled))
+	text := fmt.Sprintf("of %s %s ran to the end", plural(h.Known, "cut call", "cut calls"), thousands(h.Finished))
+	if h.Cancelled > 0 {
+		text += ", " + plural(h.Cancelled, "was cancelled", "were cancelled")
+	}
 	if h.Running > 0 {
-		text += fmt.Sprintf("; %s had not ended when the ledger was asked", thousands(h.Running))
+		text += fmt.Sprintf(", %s had not ended when the ledger was asked", thousands(h.Running))
 	}
 	return text + " (ledger)"
 }

@@ -14,7 +14,49 @@ type run struct {
 	setup   judge.Setup
 	streams [][]history.Record
 	kinds   []history.StreamKind
+	brings  []bring            // by Exchange.Call
 	spare   [][]history.Record // as they were made: room for the next run
+}
+
+// A bring is what one call of a run brings: n messages, in progress notifications or in
+// log messages, that number themselves or are numbered by comparison; or none.
+type bring struct {
+	n          int
+	twin, logs bool
+	only       bool // and nothing that looks like one of them
+}
+
+// describe draws what the calls bring, and tells the judge.
+func (r *run) describe(rng *rand.Rand, n int) {
+	r.brings = []bring{{n: n}}
+	draw := rng.IntN(6)
+	if r.setup.Ledger || draw < 3 {
+		if r.setup.Ledger || rng.IntN(2) == 0 {
+			r.setup.Expected = int64(n)
+		}
+		return
+	}
+	r.setup.Oracle = judge.OracleTwin
+	switch draw {
+	case 3:
+		r.brings = []bring{{n: n, twin: true, logs: rng.IntN(2) == 0, only: rng.IntN(2) == 0}}
+	case 4:
+		r.setup.Oracle, r.brings = judge.OracleResponse, []bring{{}}
+	default:
+		r.brings = []bring{{n: n}, {n: n + 1, twin: true, logs: rng.IntN(2) == 0, only: rng.IntN(2) == 0}, {}}
+	}
+	for _, b := range r.brings {
+		c := judge.CallSetup{ResponseOnly: b.n == 0, Only: b.only || b.twin && !b.logs}
+		if b.twin {
+			c.Twin = int64(b.n)
+		} else {
+			c.Expected = int64(b.n)
+		}
+		if b.logs {
+			c.Method = "notifications/message"
+		}
+		r.setup.Calls = append(r.setup.Calls, c)
+	}
 }
 
 // legal makes a history in which a correct server meets cuts of all kinds. At least
@@ -36,30 +78,31 @@ func legalUnder(rng *rand.Rand, c judge.Contract, spare ...[]history.Record) *ru
 	if rng.IntN(3) > 0 {
 		r.setup.Oracle, r.setup.Ledger = judge.OracleLedger, true
 	}
-	n := 2 + rng.IntN(7)
-	if r.setup.Oracle == judge.OracleLedger || rng.IntN(2) == 0 {
-		r.setup.Expected = int64(n)
-	}
+	r.describe(rng, 2+rng.IntN(7))
+	r.setup.Modern = c == judge.NoPromise && !r.setup.IDs && !r.setup.Ledger && rng.IntN(2) == 0
 	loads := 1 + rng.IntN(3)
 	for i := range loads {
-		s := &server{rng: rng, session: uint32(1 + rng.IntN(2)), stream: uint32(i + 1), n: n, cuts: rng.IntN(3), ledger: r.setup.Ledger,
-			contract: c, noIDs: !r.setup.IDs}
+		s := &server{rng: rng, session: uint32(1 + rng.IntN(2)), stream: uint32(i + 1), call: rng.IntN(len(r.brings)), cuts: rng.IntN(3),
+			contract: c}
 		if i == 0 {
+			s.call = 0
 			s.honest = c != judge.NoPromise
 			s.cuts, s.afterID = 1+rng.IntN(3), true
 		}
 		r.add(s, history.StreamLoad)
 		r.setup.Faults += s.cut
 	}
-	control := &server{rng: rng, session: 1, stream: uint32(loads + 1), n: n, ledger: r.setup.Ledger, noIDs: !r.setup.IDs}
+	control := &server{rng: rng, session: 1, stream: uint32(loads + 1), call: rng.IntN(len(r.brings))}
+	control.alone = rng.IntN(2) == 0
 	r.add(control, history.StreamControl)
-	canary := &server{rng: rng, session: 1, stream: uint32(loads + 4), n: n, ledger: r.setup.Ledger, canary: true, noIDs: !r.setup.IDs}
+	canary := &server{rng: rng, session: 1, stream: uint32(loads + 4), canary: true}
 	r.add(canary, history.StreamCanary)
 	r.setup.Streams, r.setup.CutCalls = loads, 1
 	return r
 }
 
 func (r *run) add(s *server, kind history.StreamKind) {
+	s.bring, s.ledger, s.noIDs, s.modern = r.brings[s.call], r.setup.Ledger, !r.setup.IDs, r.setup.Modern
 	i := len(r.streams)
 	if i == len(r.spare) {
 		r.spare = append(r.spare, make([]history.Record, 0, 64))
@@ -73,11 +116,13 @@ func (r *run) add(s *server, kind history.StreamKind) {
 type server struct {
 	rng             *rand.Rand
 	session, stream uint32
-	n, cuts         int
+	bring
+	call, cuts      int
 	afterID, ledger bool
 	canary          bool
 	contract        judge.Contract
-	noIDs           bool
+	noIDs, modern   bool
+	alone           bool // made before there was anything to compare it with
 	honest          bool // this one does not use what the contract allows
 
 	log     []history.Event
@@ -97,6 +142,10 @@ func (s *server) serve() []history.Record {
 			break
 		}
 		if o := s.giveUp(); o != history.OutcomeNone {
+			if s.modern {
+				s.record(history.Record{Kind: history.KindProbe, Probe: history.Probe{Name: history.ProbeReissue, Offered: true, Status: 200,
+					Want: int32(s.n), Messages: int32(s.n), Response: true, End: history.EndClean, Took: time.Duration(s.rng.IntN(1e9))}})
+			}
 			s.record(history.Record{Kind: history.KindSettled, Outcome: o})
 			s.account()
 			return s.out
@@ -156,13 +205,28 @@ func (s *server) build() {
 	}
 	add(history.Event{Class: history.ClassEmpty})
 	for k := 1; k <= s.n; k++ {
-		if s.rng.IntN(8) == 0 {
+		if !s.only && s.rng.IntN(8) == 0 {
 			add(history.Event{Class: history.ClassNotification, Owner: history.OwnerUnmarked, Hash: s.rng.Uint64()})
 		}
-		add(history.Event{Class: history.ClassProgress, Owner: history.OwnerSelf, Seq: int64(k), Total: int64(s.n), Ordered: true,
-			Progress: float64(k), Hash: s.hash(int64(k))})
+		add(s.message(int64(k)))
 	}
 	add(history.Event{Class: history.ClassResponse, Owner: history.OwnerSelf, Hash: s.rng.Uint64()})
+}
+
+// message is one that counts.
+func (s *server) message(k int64) history.Event {
+	e := history.Event{Class: history.ClassProgress, Owner: history.OwnerSelf, Seq: k, Total: int64(s.n), Ordered: true,
+		Progress: float64(k), Hash: s.hash(k)}
+	if s.twin {
+		e.Total, e.Progress = 0, 10*float64(k)
+		if s.alone {
+			e.Seq = 0
+		}
+	}
+	if s.logs {
+		e.Class, e.Owner, e.Ordered, e.Progress = history.ClassNotification, history.OwnerUnmarked, false, 0
+	}
+	return e
 }
 
 func (s *server) hash(seq int64) uint64 { return uint64(s.stream)*1000003 + uint64(seq)*7919 }
@@ -180,7 +244,7 @@ func (s *server) exchange(next *int) bool {
 		s.attempt++
 	}
 	s.link++
-	s.record(history.Record{Kind: history.KindAttempt, Exchange: history.Exchange{Resume: resume, Cursor: uint32(*next)}})
+	s.record(history.Record{Kind: history.KindAttempt, Exchange: history.Exchange{Resume: resume, Cursor: uint32(*next), Call: uint8(s.call)}})
 	missed := int32(-1)
 	if resume {
 		missed = int32(s.rng.IntN(len(s.log) - *next + 1))
@@ -206,12 +270,12 @@ func (s *server) exchange(next *int) bool {
 		return s.strike("before-headers", *next)
 	}
 	s.record(history.Record{Kind: history.KindHead, Head: history.Head{Status: 200, Body: history.BodySSE, Missed: missed}})
-	dropped := 1 + s.rng.IntN(s.n)
+	dropped := 1 + s.rng.IntN(max(1, s.n))
 	for i := s.from(*next); i < len(s.log); i++ {
 		if i >= strike && strike >= *next {
 			return s.strike("between-events", *next)
 		}
-		if s.canary && s.log[i].Seq == int64(dropped) {
+		if s.canary && (s.log[i].Seq == int64(dropped) || s.n == 0 && s.log[i].Class == history.ClassResponse) {
 			continue
 		}
 		s.record(history.Record{Kind: history.KindEvent, Event: s.log[i]})

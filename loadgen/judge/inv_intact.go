@@ -62,7 +62,7 @@ func settleIntact(s *Stream) {
 	}
 	if s.call.Twin > 0 && !s.mute && s.kind != history.StreamControl {
 		s.check(intact, s.msgs.Delivered-s.foreignTo.instead)
-		if n := s.altered(); n > 0 {
+		if n := s.foreignTo.came; n > 0 {
 			s.find(intact, finding{count: n, what: "equal to no message of the control calls", pending: true})
 		}
 	}

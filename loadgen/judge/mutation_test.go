@@ -16,7 +16,7 @@ func deciding(r *history.Record) bool {
 	switch r.Kind {
 	case history.KindEvent:
 		return !r.Event.Late && (r.Event.Seq > 0 || r.Event.Class == history.ClassResponse)
-	case history.KindSettled, history.KindLedgerMessage, history.KindLedgerCall:
+	case history.KindSettled, history.KindLedgerMessage, history.KindLedgerCall, history.KindProbe:
 		return true
 	}
 	return false
@@ -74,11 +74,13 @@ func relabel(records []history.Record, i int, try func(string, []history.Record)
 		change("nobody's", func(r *history.Record) { r.Event.Owner = history.OwnerNobody })
 		change("late", func(r *history.Record) { r.Event.Late = true })
 		change("illegal", func(r *history.Record) { r.Event.Illegal = history.IllegalJSON })
+		change("wrong digest", func(r *history.Record) { r.Event.Digest = history.DigestWrong })
 		change("another id", func(r *history.Record) { r.Event.IDHash = uint64(r.Stream)<<32 | 1 })
 		if r.Event.Seq > 0 {
 			change("next number", func(r *history.Record) { r.Event.Seq++ })
 			change("number past the end", func(r *history.Record) { r.Event.Seq += 1000 })
-			if r.Event.Seq > 1 {
+			change("no number", func(r *history.Record) { r.Event.Seq, r.Event.Hash = 0, ^r.Event.Hash })
+			if r.Event.Seq > 1 && r.Event.Ordered {
 				change("falling progress", func(r *history.Record) { r.Event.Progress = -1 })
 			}
 			if r.Event.Hash != 0 && records[len(records)-1].Kind == history.KindLedgerCall {
@@ -87,6 +89,9 @@ func relabel(records []history.Record, i int, try func(string, []history.Record)
 		} else {
 			change("an error", func(r *history.Record) { r.Event.Class = history.ClassError })
 		}
+	case history.KindProbe:
+		change("a message after the cut", func(r *history.Record) { r.Probe.Foreign = 1 })
+		change("not answered again", func(r *history.Record) { r.Probe.Response = false })
 	case history.KindLedgerMessage:
 		change("ledger number", func(r *history.Record) { r.Ledger.Seq++ })
 		change("ledger hash", func(r *history.Record) { r.Ledger.Hash++ })

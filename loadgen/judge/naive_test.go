@@ -15,7 +15,8 @@ type naive struct {
 	expected, delivered, lost, undecided, duplicated, misordered, corrupt, foreign, late int64
 	missing, repeated, foreignIDs, executions, illegal, hangs                            int64
 	lostAllowed, duplicatedAllowed, missingAllowed, severed                              int64
-	doubt, led                                                                           bool
+	instead, unlike, reissued                                                            int64
+	doubt, led, misfit                                                                   bool
 }
 
 type delivery struct {
@@ -38,13 +39,18 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 	judged, injected := 0, 0
 	for i, records := range r.streams {
 		if r.kinds[i] == history.StreamCanary {
+			var c call
+			for k := range records {
+				(&naive{}).read(&c, &records[k], r.setup)
+			}
+			n.misfit = n.misfit || c.early2
 			continue
 		}
 		into := &n
 		if r.kinds[i] == history.StreamControl {
 			into = &control
 		}
-		into.stream(r.setup, records)
+		into.stream(r.setup, records, r.kinds[i])
 		cut := false
 		for _, rec := range records {
 			cut = cut || rec.Kind == history.KindInjection && rec.Injection.AfterID
@@ -65,6 +71,15 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 	}
 	none := r.setup.Contract == judge.NoPromise
 	judged += int(n.severed)
+	if r.setup.Modern {
+		judged = int(n.reissued)
+	}
+	if n.misfit { // then nobody knows what the messages should have been
+		n.doubt = true
+		n.delivered -= n.instead
+		n.undecided += n.instead
+		n.corrupt -= n.unlike
+	}
 	for _, users := range ids {
 		n.foreignIDs += int64(len(users) - 1)
 	}
@@ -93,15 +108,24 @@ type call struct {
 	early, anchored     bool
 	gap                 bool // it came on another link than the last message
 	cut, severed        bool
+	brings              judge.CallSetup
+	mute                bool
+	unlike              int64
+	early2              bool // one came before any fault
+	uncalled            bool
 	end                 history.End
 }
 
 // stream judges one stream.
-func (n *naive) stream(setup judge.Setup, records []history.Record) {
+func (n *naive) stream(setup judge.Setup, records []history.Record, kind history.StreamKind) {
 	var c call
 	for i := range records {
-		n.read(&c, &records[i])
+		n.read(&c, &records[i], setup)
 	}
+	if kind == history.StreamControl {
+		c.unlike, c.early2, c.uncalled = 0, false, false
+	}
+	n.misfit, n.doubt = n.misfit || c.early2, n.doubt || c.uncalled
 	answered := c.responses > 0
 	if c.outcome == history.OutcomeFailed && c.early && !c.anchored {
 		c.outcome = history.OutcomeIndeterminate
@@ -130,6 +154,15 @@ func (n *naive) stream(setup judge.Setup, records []history.Record) {
 	if tooLate {
 		n.hangs++
 	}
+	if c.mute || kind == history.StreamControl && c.brings.Twin > 0 && len(c.got) == 0 {
+		return
+	}
+	lost := n.lost
+	defer func() {
+		instead := min(c.unlike, n.lost-lost)
+		n.lost, n.delivered, n.instead = n.lost-instead, n.delivered+instead, n.instead+instead
+		n.corrupt, n.unlike = n.corrupt+c.unlike, n.unlike+c.unlike
+	}()
 	n.compare(setup, &c, answered || refused, func(seq, last int64) bool {
 		if seq > last {
 			return purged || c.severed || setup.Contract == judge.NoPromise && answered && c.gap
@@ -143,10 +176,24 @@ func (n *naive) stream(setup judge.Setup, records []history.Record) {
 	})
 }
 
-func (n *naive) read(c *call, r *history.Record) {
+func (n *naive) read(c *call, r *history.Record, setup judge.Setup) {
 	switch r.Kind {
 	case history.KindAttempt:
 		c.status = 0
+		if r.Attempt == 0 {
+			c.brings = judge.CallSetup{Expected: setup.Expected}
+			if len(setup.Calls) > 0 {
+				c.brings = setup.Calls[r.Exchange.Call]
+			}
+			c.mute = c.brings.ResponseOnly && !setup.Ledger
+		}
+	case history.KindProbe:
+		n.illegal += int64(r.Probe.Foreign)
+		if r.Probe.Response {
+			n.reissued++
+		} else {
+			n.hangs++
+		}
 	case history.KindHead:
 		c.status = r.Head.Status
 		if r.Attempt > 0 && c.status >= 400 && c.status != 409 {
@@ -172,6 +219,17 @@ func (n *naive) read(c *call, r *history.Record) {
 
 func (n *naive) event(c *call, r *history.Record) {
 	e := &r.Event
+	if !e.Late && e.Owner <= history.OwnerSelf {
+		if e.Digest == history.DigestWrong {
+			n.corrupt++
+		}
+		progress, log := e.Class == history.ClassProgress, e.Class == history.ClassNotification
+		c.uncalled = c.uncalled || c.mute && (progress || e.Seq > 0)
+		if c.brings.Twin > 0 && e.Seq == 0 && (progress && c.brings.Method == "" || log && c.brings.Method != "" && c.brings.Only) {
+			c.unlike++
+			c.early2 = c.early2 || !c.cut
+		}
+	}
 	switch {
 	case e.Late:
 		n.late++
@@ -181,7 +239,7 @@ func (n *naive) event(c *call, r *history.Record) {
 		if c.responses++; c.responses == 1 {
 			c.gap = r.Attempt > 0 && (len(c.got) == 0 || c.got[len(c.got)-1].attempt != r.Attempt)
 		}
-	case e.Seq > 0 || e.Class == history.ClassNotification:
+	case e.Seq > 0 || e.Class == history.ClassNotification || e.Class == history.ClassProgress:
 		if e.Seq > 0 {
 			c.got, c.total = append(c.got, delivery{e.Seq, e.Hash, r.Attempt}), e.Total
 		}
@@ -214,7 +272,7 @@ func (n *naive) compare(setup judge.Setup, c *call, due bool, allowed func(seq, 
 		}
 		on[d.seq] = d.attempt
 	}
-	count, usable := setup.Expected, true
+	count, usable := max(c.brings.Expected, c.brings.Twin), true
 	if setup.Oracle == judge.OracleLedger {
 		usable = call != nil && call.Known && call.Emitted == int64(len(ledger))
 		for i, l := range ledger {

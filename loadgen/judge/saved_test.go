@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +28,11 @@ func saved(t *testing.T, path string) (setup judge.Setup, want []string, s *scri
 			o := optionsOf(words[1:])
 			setup = judge.Setup{Revision: cmp.Or(o["revision"], "2025-11-25"), Contract: judge.Contract(o["contract"]), Strict: o.has("strict"),
 				Probes: int(o.int("probes", 0)), Sessions: o.has("probes"), Oracle: judge.Oracle(o["oracle"]), Ledger: o["oracle"] == "ledger", IDs: !o.has("noids"),
-				Expected: o.int("expected", 0), Streams: int(o.int("streams", 1)), Faults: int(o.int("faults", 0)), CutCalls: 1}
+				Expected: o.int("expected", 0), Streams: int(o.int("streams", 1)), Faults: int(o.int("faults", 0)), CutCalls: 1, Modern: o.has("modern"), Transport: o["transport"]}
+		case len(words) > 0 && words[0] == "@call":
+			o := optionsOf(words[1:])
+			setup.Calls = append(setup.Calls, judge.CallSetup{Name: o["name"], Expected: o.int("expected", 0), Twin: o.int("twin", 0),
+				ResponseOnly: o.has("mute"), Method: o["method"], Only: o.has("only"), Digests: o.has("digests"), Deadline: o.duration("deadline")})
 		case len(words) > 0 && words[0] == "@want":
 			want = words[1:]
 		default:
@@ -37,6 +42,9 @@ func saved(t *testing.T, path string) (setup judge.Setup, want []string, s *scri
 	if len(want) == 0 {
 		t.Fatalf("%s wants nothing", path)
 	}
+	if setup.Oracle == judge.OracleResponse {
+		return setup, want, parse(t, strings.Join(body, "")+muteCanaryScript)
+	}
 	return setup, want, parse(t, strings.Join(body, "")+canaryScript)
 }
 
@@ -44,7 +52,7 @@ func saved(t *testing.T, path string) (setup judge.Setup, want []string, s *scri
 // number of violations of every deciding invariant.
 func TestSavedHistories(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) < 35 {
+	if err != nil || len(paths) < 55 {
 		t.Fatalf("%d histories, %v", len(paths), err)
 	}
 	for _, path := range paths {
@@ -70,5 +78,33 @@ func TestSavedHistories(t *testing.T) {
 				t.Errorf("no invariant is called %q", name)
 			}
 		})
+	}
+}
+
+// TestSavedHistoriesInParts: a snapshot after each stream leaves out nothing that a
+// verdict says, whatever the oracle.
+func TestSavedHistoriesInParts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		setup, _, s := saved(t, path)
+		whole := judgeScript(setup, s, wellTail())
+		j := judge.New(setup)
+		for i, records := range s.streams {
+			if len(records) == 0 {
+				continue
+			}
+			st := j.Open(records[0].Session, records[0].Stream, s.kinds[i])
+			for k := range records {
+				st.Observe(&records[k])
+			}
+			st.Close()
+			j = through(t, setup, j)
+		}
+		if v := j.Finish(wellTail()); !reflect.DeepEqual(v, whole) {
+			t.Errorf("%s: in parts\n%+v\nas a whole\n%+v", path, v, whole)
+		}
 	}
 }

@@ -17,15 +17,17 @@ import (
 // they are fed. The text form is line by line:
 //
 //	stream 2 session 1 load        begins a stream; load, control or canary
-//	post                           attempt 0; "resume" the next ones: cursor=2 asked=1s waited=1s link=3
+//	post                           attempt 0: call=1; "resume" the next ones: cursor=2 asked=1s waited=1s link=3
 //	head 200 sse                   missed=2
 //	prime                          id=x: an event with empty data
 //	m 3                            message 3; id=x total=9 hash=x owner=other|session|nobody from=4 late illegal=1 noid p=2.5
+//	                               digest=wrong; log: a log message; unlike: it says nothing that could be numbered
 //	m 3-7                          messages 3 to 7
 //	other                          a notification without a number; class=request
 //	response                       or "error"
 //	cut rst mid-event              early (before the first id), after (an id was let through), replay, opening, wide, vague; suffers for=2s: the link lives on
 //	probe replay                   status=200 want=3 got=3 wrong=1 foreign=1 noresponse took=3s end=clean not (offered)
+//	                               reissue is answered unless noresponse
 //	end clean
 //	settled completed
 //	ledger 5                       messages 1-5 accepted, and the call; exec=1 resp=1 unknown=3,4 unstored=5 cancelled corrupt=2 short
@@ -159,7 +161,7 @@ func (s *script) line(w []string) error {
 		s.links++
 		s.link = s.links
 		s.add(history.Record{Kind: history.KindAttempt, Exchange: history.Exchange{Resume: w[0] == "resume",
-			Cursor: uint32(o.int("cursor", int64(s.cursor))), Asked: o.duration("asked"), Waited: o.duration("waited")}})
+			Cursor: uint32(o.int("cursor", int64(s.cursor))), Call: uint8(o.int("call", 0)), Asked: o.duration("asked"), Waited: o.duration("waited")}})
 	case "head":
 		o := optionsOf(w[2:])
 		status, err := strconv.Atoi(w[1])
@@ -192,7 +194,7 @@ func (s *script) line(w []string) error {
 	return nil
 }
 
-var probeNames = []string{"none", "replay", "again", "unknown-cursor", "malformed-cursor", "foreign-cursor", "missing-session", "dead-session", "origin"}
+var probeNames = []string{"none", "replay", "again", "unknown-cursor", "malformed-cursor", "foreign-cursor", "missing-session", "dead-session", "origin", "reissue"}
 
 func (s *script) probe(name string, o options) {
 	i := slices.Index(probeNames, name)
@@ -202,7 +204,7 @@ func (s *script) probe(name string, o options) {
 	p := history.Probe{Name: history.ProbeName(i), Offered: !o.has("not"), Status: int(o.int("status", 200)), Want: int32(o.int("want", 0)),
 		Wrong: int32(o.int("wrong", 0)), Foreign: int32(o.int("foreign", 0)), End: history.EndClean, Took: o.duration("took")}
 	p.Messages = int32(o.int("got", int64(p.Want)))
-	p.Response = i <= 2 && p.Status == 200 && !o.has("noresponse")
+	p.Response = (i <= 2 || p.Name == history.ProbeReissue) && p.Status == 200 && !o.has("noresponse")
 	if end, ok := o["end"]; ok {
 		p.End = ends[end]
 	}
@@ -269,6 +271,13 @@ func (s *script) one(e history.Event, seq int64, o options) {
 			e.Seq = 0
 			e.Progress, _ = strconv.ParseFloat(p, 64)
 		}
+	}
+	e.Digest = map[string]history.Digest{"wrong": history.DigestWrong, "right": history.DigestRight}[o["digest"]]
+	if o.has("log") {
+		e.Class, e.Ordered, e.Progress = history.ClassNotification, false, 0
+	}
+	if o.has("unlike") {
+		e.Seq = 0
 	}
 	e.Hash = hashOf(fmt.Sprint(e.Class, s.stream, s.attempt, len(s.cur)))
 	if e.Seq > 0 {
@@ -369,6 +378,16 @@ response
 end clean
 settled completed
 ledger 3
+`
+
+// muteCanaryScript loses the response of one, for runs in which only responses are judged.
+const muteCanaryScript = `
+stream 99 session 9 canary
+post
+head 200 sse
+prime
+end clean
+settled completed
 `
 
 // ledgerSetup is a run against the reference server with one cut call planned.

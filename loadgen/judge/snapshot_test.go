@@ -33,7 +33,7 @@ func TestSnapshot(t *testing.T) {
 	words := map[judge.Word]int{}
 	for seed := range runs {
 		rng := rand.New(rand.NewPCG(uint64(seed), 3))
-		r := legal(rng)
+		r := legalUnder(rng, contracts()[max(0, rng.IntN(6)-2)])
 		damageRun(rng, r)
 		whole := judge.New(r.setup)
 		for i := range r.streams {
