@@ -57,6 +57,7 @@ type Result struct {
 	LossBound95        float64      `json:"loss_bound_95"`
 	LossBound95ByPlace []PlaceBound `json:"loss_bound_95_by_place"`
 
+	Drops      Drops       `json:"drops"`
 	Damage     Damage      `json:"damage"`
 	Invariants []Invariant `json:"invariants"`
 	Probes     []Probe     `json:"probes"`
@@ -209,6 +210,33 @@ type Resumes struct {
 	CutsInReplay     int64            `json:"cuts_in_replay"`
 	// AskedSeconds is the reconnection time that the server asked for, 0 for none.
 	AskedSeconds float64 `json:"asked_seconds"`
+}
+
+// Drops say what a cut costs where calls cannot be taken up again.
+type Drops struct {
+	// Unanswered of Cut calls of the load never got their response; UncutComplete of
+	// Uncut calls met no cut and were answered. Share is Unanswered among all of them.
+	Cut           int64   `json:"cut"`
+	Unanswered    int64   `json:"unanswered"`
+	Uncut         int64   `json:"uncut"`
+	UncutComplete int64   `json:"uncut_complete"`
+	Share         float64 `json:"share"`
+	// Handlers of calls that were cut and never answered, as the target's own account
+	// tells: all 0 without one.
+	HandlersFinished  int64 `json:"handlers_finished"`
+	HandlersCancelled int64 `json:"handlers_cancelled"`
+	HandlersRunning   int64 `json:"handlers_running"`
+	// Reissued calls were made again under a new id, and Answered of them; Messages came
+	// again with those. Foreign messages were of the calls that had been cut.
+	Reissued          int64   `json:"reissued"`
+	ReissuesAnswered  int64   `json:"reissues_answered"`
+	ReissuedMessages  int64   `json:"reissued_messages"`
+	ForeignMessages   int64   `json:"foreign_messages"`
+	ReissueP50Seconds float64 `json:"reissue_p50_seconds"`
+	ReissueP95Seconds float64 `json:"reissue_p95_seconds"`
+	// Twice of TwiceKnown calls that were made again ran twice, as far as the target tells.
+	Twice      int64 `json:"twice"`
+	TwiceKnown int64 `json:"twice_known"`
 }
 
 // Damage says how many streams broke an invariant that decides, and what they

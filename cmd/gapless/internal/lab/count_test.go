@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,5 +104,53 @@ func TestCallsOfAllKinds(t *testing.T) {
 				t.Errorf("%d messages were delivered", n)
 			}
 		})
+	}
+}
+
+// TestACallThatTheTargetDoesNotOffer: what it does offer is listed, before any load.
+func TestACallThatTheTargetDoesNotOffer(t *testing.T) {
+	wrong := profiles.DefaultCall()
+	wrong.Tool, wrong.Prompt = "", "great"
+	for _, tc := range []struct {
+		call profiles.Call
+		says []string
+	}{
+		{call("coutn"), []string{"coutn", "count", "percent", "mute"}},
+		{profiles.DefaultCall(), []string{"emit", "count"}},
+		{wrong, []string{"great", "greet"}},
+	} {
+		p := thirdParty(t)
+		p.Target.URL, p.Calls = goSDK(t), []profiles.Call{tc.call}
+		_, err := Run(t.Context(), Config{Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("s"), Start: running(t, p.Target)})
+		var misnamed *MisnamedError
+		if !errors.As(err, &misnamed) {
+			t.Fatalf("error %v", err)
+		}
+		for _, text := range tc.says {
+			if !strings.Contains(misnamed.Text, text) {
+				t.Errorf("%q does not name %s", misnamed.Text, text)
+			}
+		}
+	}
+}
+
+// TestThresholds: limits are judged where all holds, and one that aborts ends the load.
+func TestThresholds(t *testing.T) {
+	p := thirdParty(t)
+	p.Target.URL, p.Calls = goSDK(t), []profiles.Call{call("count")}
+	p.Thresholds = profiles.Thresholds{"completion": {{Is: "p(95)<1ms"}, {Is: "max<1h"}}, "failed": {{Is: "count==0"}}}
+	r := load(t, p)
+	ok := map[string]bool{}
+	for _, limit := range r.Thresholds {
+		ok[limit.Expression] = limit.OK
+	}
+	if r.Verdict != result.Holds || len(ok) != 3 || ok["p(95)<1ms"] || !ok["max<1h"] || !ok["count==0"] {
+		t.Errorf("%s %v", r.Verdict, r.Thresholds)
+	}
+
+	p.Load.Calls, p.Thresholds = 2000, profiles.Thresholds{"completion": {{Is: "p(95)<1ms", Abort: true}}}
+	r = load(t, p)
+	if r.Run.Stopped != result.AtThreshold || r.Streams.Opened == 2000 || len(r.Notes) == 0 {
+		t.Errorf("stopped %q after %d calls, notes %v", r.Run.Stopped, r.Streams.Opened, r.Notes)
 	}
 }

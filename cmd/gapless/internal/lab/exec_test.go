@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -52,6 +53,7 @@ func standIn(how, addr string) {
 			root.ServeHTTP(w, r)
 		}))
 	}
+	fmt.Fprintln(os.Stderr, "hello from the server")
 	_ = Serve(context.Background(), fixture, ln, nil, io.Discard)
 }
 
@@ -72,9 +74,17 @@ func started(t *testing.T, how string) profiles.Profile {
 
 func TestExecStartsAndStopsTheServer(t *testing.T) {
 	p := started(t, "well")
-	r := load(t, p)
+	start, err := Target(p.Target, os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "out")
+	r := mustRun(t, Config{Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("s"), Version: "test", Start: start, Save: dir})
 	if r.Verdict != result.Holds || r.Run.Target.PID == 0 || r.Run.Target.PID == int64(os.Getpid()) {
 		t.Errorf("%s %s, pid %d", r.Verdict, r.Sentence, r.Run.Target.PID)
+	}
+	if log, err := os.ReadFile(filepath.Join(dir, logFile)); err != nil || !strings.Contains(string(log), "hello from the server") {
+		t.Errorf("%s: %q, %v", logFile, log, err)
 	}
 	if conn, err := net.Dial("tcp", hostOf(p.Target.URL)); err == nil {
 		_ = conn.Close()
@@ -129,7 +139,7 @@ func TestStdioServersCannotBeResumed(t *testing.T) {
 	p := started(t, "stdio")
 	p.Target.URL, p.Target.Transport = "", "stdio"
 	p.Calls = []profiles.Call{profiles.DefaultCall()}
-	p.Calls[0].Tool, p.Calls[0].Args = "count", map[string]any{"n": 10}
+	p.Calls[0].Tool, p.Calls[0].Args = "count", map[string]any{"n": 10, "interval_ms": 5}
 	r := load(t, p)
 	if r.Verdict != result.Inconclusive || !strings.Contains(r.Sentence, "stdio") || r.Control.Complete != 3 {
 		t.Errorf("%s %s %v %+v", r.Verdict, r.Sentence, r.Why, r.Control)

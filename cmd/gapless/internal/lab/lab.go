@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen"
@@ -84,6 +87,8 @@ type experiment struct {
 	stopped  string   // why the load ended before its plan, "" when it did not
 	notes    []string // what kept the judge from seeing everything, for the result
 	remarks  []string // what one has to know of the target and the way to it
+	limits   []result.Limit
+	passed   atomic.Pointer[string] // which limit ended the run
 }
 
 // Run carries out the experiment and returns its result. Errors are failures of
@@ -122,6 +127,9 @@ func Run(ctx context.Context, c Config) (*result.Result, error) {
 }
 
 func (x *experiment) run(ctx context.Context) (*result.Result, error) {
+	if err := x.look(ctx); err != nil {
+		return nil, err
+	}
 	control, err := x.control(ctx)
 	if err != nil {
 		return nil, err
@@ -144,9 +152,19 @@ func (x *experiment) run(ctx context.Context) (*result.Result, error) {
 	}
 	r := x.result(t, load, j.Finish(tail))
 	if archive != nil {
-		err = archive.finish(tail, r)
+		err = errors.Join(archive.finish(tail, r), x.saveLog())
 	}
 	return r, err
+}
+
+// logFile is the name, in a saved run, of what the server printed that the run started.
+const logFile = "target.log"
+
+func (x *experiment) saveLog() error {
+	if x.endpoint.log == nil {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(x.c.Save, logFile), []byte(x.endpoint.log.String()+"\n"), 0o600)
 }
 
 // A trial is everything that is fixed before the first planned arrival.
@@ -244,6 +262,10 @@ func reach(p profiles.Profile) []judge.Want {
 
 func begin(ctx context.Context, c Config) (*experiment, error) {
 	x := &experiment{c: c, began: time.Now(), usage: measure()}
+	var err error
+	if x.limits, err = limits(c.Profile); err != nil {
+		return nil, err
+	}
 	endpoint, err := c.Start(ctx)
 	if err != nil {
 		return nil, err
@@ -313,6 +335,9 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	if died := x.deceased(); died != nil {
 		x.remarks = append(x.remarks, died.Error())
 	}
+	if passed := x.surpassed(); passed != "" {
+		x.remarks = append(x.remarks, passed)
+	}
 	x.storms = nemesis.Counts().Storms
 	tail = judge.Tail{
 		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen, DroppedArrivals: load.DroppedArrivals,
@@ -335,6 +360,8 @@ func (x *experiment) why(ctx context.Context, c *court) string {
 	switch {
 	case x.deceased() != nil:
 		return result.TargetDied
+	case x.surpassed() != "":
+		return result.AtThreshold
 	case ctx.Err() != nil:
 		return result.Interrupted
 	case x.c.FailFast && c.judge.Violations() > 0:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/export"
 	"github.com/gapless-dev/gapless/loadgen"
 	"github.com/gapless-dev/gapless/loadgen/judge"
 	"github.com/gapless-dev/gapless/loadgen/result"
@@ -30,20 +31,20 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 				PID: int64(x.endpoint.PID), Dialect: p.Target.Dialect, Contract: p.Judge.Contract, Oracle: cmp.Or(string(t.setup.Oracle), "none"),
 			},
 		},
-		Latency: latency(load.Latencies),
+		Latency: export.Latency(load.Latencies),
 		Generator: result.Generator{
 			CPUSeconds: (used.cpu - x.usage.cpu).Seconds(), MaxRSSBytes: used.rss, Saturated: load.Latencies != nil && load.Behind(),
 		},
-		Notes:      x.remarks,
-		Thresholds: []result.Threshold{},
-		History:    result.History{Dir: x.c.Save},
-		Faults:     result.Faults{Seat: p.Faults.Seat, Storms: x.storms},
-		Load:       x.shape(load),
+		Notes:   x.remarks,
+		History: result.History{Dir: x.c.Save},
+		Faults:  result.Faults{Seat: p.Faults.Seat, Storms: x.storms},
+		Load:    x.shape(load),
 	}
 	if p.Reference() {
 		r.Run.Target.Store = p.Server.Store
 	}
 	fill(r, v)
+	r.Thresholds = result.Evaluate(x.limits, export.Finished(load.Latencies, r))
 	if r.Verdict != result.Holds {
 		r.Why = append(x.notes, r.Why...) // they say most about what to do
 		r.Seen = append(r.Seen, answers(r)...)
@@ -118,7 +119,7 @@ func fill(r *result.Result, v judge.Verdict) {
 	for _, s := range v.Also {
 		r.Sentence += " " + s
 	}
-	r.Seen, r.Next = sentences(v.Seen), sentences(v.Next)
+	r.Seen, r.Next = append(sentences(v.Seen), v.SeenAlso...), sentences(v.Next)
 	r.CutsAtRisk, r.LossBound95, r.LossBound95ByPlace = v.CutsAtRisk, v.LossBound95, nil
 	if v.CutsAtRisk == 0 {
 		r.LossBound95 = 1 // nothing was at risk, so nothing is excluded
@@ -175,7 +176,18 @@ func counts(r *result.Result, v judge.Verdict) {
 	for status, n := range v.Resumes.ByStatus {
 		r.Resumes.ByStatus[strconv.Itoa(status)] = n
 	}
+	r.Drops = drops(v.Drops)
 	r.Control = result.Control{Calls: v.Control.Calls, Complete: v.Control.Complete, MessagesPerCall: v.Control.MessagesPerCall}
+}
+
+func drops(d judge.Drops) result.Drops {
+	again := d.Reissues
+	return result.Drops{
+		Cut: d.Cut, Unanswered: d.Unanswered, Uncut: d.Uncut, UncutComplete: d.UncutComplete, Share: d.Share,
+		HandlersFinished: d.Handlers.Finished, HandlersCancelled: d.Handlers.Cancelled, HandlersRunning: d.Handlers.Running,
+		Reissued: again.Asked, ReissuesAnswered: again.Answered, ReissuedMessages: again.Messages, ForeignMessages: again.Foreign,
+		ReissueP50Seconds: again.P50.Seconds(), ReissueP95Seconds: again.P95.Seconds(), Twice: again.Twice, TwiceKnown: again.TwiceKnown,
+	}
 }
 
 func damage(v judge.Verdict) result.Damage {
@@ -217,25 +229,4 @@ func span(first, last int64) string {
 		return strconv.FormatInt(first, 10)
 	}
 	return fmt.Sprintf("%d-%d", first, last)
-}
-
-func latency(l *loadgen.Latencies) result.Latency {
-	if l == nil {
-		return result.Latency{}
-	}
-	of := func(p loadgen.Phase) result.Figures {
-		h := l.Of(p)
-		if h.TotalCount() == 0 {
-			return result.Figures{}
-		}
-		at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e6 }
-		return result.Figures{
-			Count: h.TotalCount(), Mean: h.Mean() / 1e6, P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: float64(h.Max()) / 1e6,
-		}
-	}
-	return result.Latency{
-		FirstEvent: of(loadgen.FirstEvent), EventGap: of(loadgen.EventGap), Completion: of(loadgen.Completion),
-		StartDelay: of(loadgen.StartDelay), ResumeDetect: of(loadgen.ResumeDetect), ResumeBackoff: of(loadgen.ResumeBackoff),
-		ResumeConnect: of(loadgen.ResumeConnect), ResumeFirstEvent: of(loadgen.ResumeFirstEvent), ResumeCaughtUp: of(loadgen.ResumeCaughtUp),
-	}
 }

@@ -24,6 +24,7 @@ func (x *experiment) accompany(ctx context.Context, cancel func(), n *chaos.Neme
 		}
 		n.Heal()
 	})
+	group.Go(func() { x.watch(ctx, cancel, live, plan.Total()) })
 	if x.c.Progress != nil {
 		group.Go(func() { x.tell(ctx, live, c, plan) })
 	}
