@@ -35,6 +35,15 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// held is the most that a [Reader] keeps of one event and the line that is incomplete.
+func (l Limits) held() int { return max(l.Line, l.Event) + l.Head }
+
+// buffer is the size that the buffer of a link never needs to exceed: what a Reader keeps,
+// framing that is incomplete, and room to read on.
+func (l Limits) buffer() int {
+	return max(l.held()+max(l.Head, chunkLine)+smallBuffer, burstBuffer)
+}
+
 // A Conn carries HTTP/1.1 exchanges over one link, one after the other. It belongs
 // to one goroutine.
 type Conn struct {
@@ -48,7 +57,7 @@ type Conn struct {
 // NewConn speaks HTTP/1.1 on link. Deadlines are the caller's, on the link.
 func NewConn(link net.Conn, lim Limits) *Conn {
 	c := &Conn{link: link, limit: lim.withDefaults()}
-	c.win.src = link
+	c.win.src, c.win.most = link, c.limit.buffer()
 	return c
 }
 

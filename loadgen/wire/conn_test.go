@@ -133,13 +133,14 @@ func TestTwoExchangesOnOneLink(t *testing.T) {
 	if err := resp.Drain(2); err != nil {
 		t.Errorf("drain: %v", err)
 	}
-	if resp, err = c.RoundTrip(&Request{Method: "POST", Target: "/mcp", Host: "h:1", Fields: []Field{{"Connection", "close"}}}); err != nil || resp.Status != 202 || resp.Get("Mcp-Session-Id") != "" {
+	if resp, err = c.RoundTrip(&Request{Method: "POST", Target: "/mcp", Host: "h:1", Fields: []Field{{"Connection", "close"}, {"Accept-Encoding", "gzip"}}}); err != nil || resp.Status != 202 || resp.Get("Mcp-Session-Id") != "" {
 		t.Fatalf("second exchange: %+v, %v", resp, err)
 	}
 	if resp.Reusable() {
 		t.Error("reusable after the request asked to close")
 	}
-	want := "POST /mcp HTTP/1.1\r\nHost: h:1\r\nAccept: */*\r\nContent-Length: 2\r\n\r\n{}POST /mcp HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+	want := "POST /mcp HTTP/1.1\r\nHost: h:1\r\nAccept: */*\r\nAccept-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}" +
+		"POST /mcp HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\nAccept-Encoding: gzip\r\nContent-Length: 0\r\n\r\n"
 	if got := link.wrote.String(); got != want {
 		t.Errorf("wrote %q", got)
 	}

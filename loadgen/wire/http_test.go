@@ -78,7 +78,8 @@ func stricter(err error) bool {
 		"more than 8 interim responses",                        // our bound
 		"switch of protocols that nobody asked for",            // RFC 9110 §15.2.2
 		"bad chunk size",                                       // control bytes in extensions (RFC 9112 §7.1.1)
-		"malformed trailer field", "trailer not ended by CRLF": // RFC 9112 §7.1.2
+		"malformed trailer field", "trailer not ended by CRLF", // RFC 9112 §7.1.2
+		"a Content-Encoding that nobody asked for": // RFC 9110 §12.5.3; net/http leaves it to its caller
 		return true
 	}
 	return false
@@ -139,7 +140,7 @@ func responses() []string {
 		"Content-Length: \r\n", "Content-Length: -1\r\n", "Transfer-Encoding: chunked\r\n", "transfer-encoding: CHUNKED\r\n",
 		"Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: identity\r\n",
 		"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "Transfer-Encoding : chunked\r\n", "X: a\r\n b\r\n", "X\r\n", ": x\r\n", "X: a\x00b\r\n",
-		"Connection: close\r\n", "Connection: keep-alive, X\r\n", "X: \x80\r\nContent-Length: 5\r\n",
+		"Connection: close\r\n", "Connection: keep-alive, X\r\n", "Content-Encoding: Identity\r\nContent-Length: 5\r\n", "Content-Encoding: gzip\r\n", "X: \x80\r\nContent-Length: 5\r\n",
 	}
 	bodies := []string{
 		"", "hello", "hello, and more", "5\r\nhello\r\n0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\nsurplus", "2\r\nhe\r\n3\r\nllo\r\n0\r\nX: y\r\n\r\n", "5;a=b\r\nhello\r\n0;c\r\n\r\n",
@@ -197,6 +198,9 @@ func TestRefusals(t *testing.T) {
 		{chunked + "5\r\nhello\n\r", "chunk longer than announced"},
 		{chunked + "0\r\nA: b\n\r\n", "trailer not ended by CRLF"},
 		{chunked + "0\r\nA b\r\n\r\n", "malformed trailer field"},
+		{ok + "Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello", "a Content-Encoding that nobody asked for"},
+		{ok + "content-encoding: identity\r\nContent-Encoding: , BR\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "a Content-Encoding that nobody asked for"},
+		{ok + "Content-Encoding: deflate\r\n\r\nhello", "a Content-Encoding that nobody asked for"},
 	} {
 		got := readOurs(tt.raw, []string{tt.raw})
 		var frame *FrameError

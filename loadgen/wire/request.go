@@ -10,7 +10,7 @@ import (
 type Field struct{ Name, Value string }
 
 // A Request is what [Conn.RoundTrip] writes. Host and the framing fields are added by
-// us and refused among Fields.
+// us and refused among Fields; Accept-Encoding is added unless it is there.
 type Request struct {
 	Method string // a token; "POST" also with an empty body announces its length
 	Target string // origin form: "/mcp", with the query if there is one
@@ -28,11 +28,16 @@ func (q *Request) append(dst []byte) []byte {
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
 	dst = append(dst, q.Host...)
 	dst = append(dst, "\r\n"...)
+	coding := false
 	for i := range q.Fields {
+		coding = coding || strings.EqualFold(q.Fields[i].Name, "Accept-Encoding")
 		dst = append(dst, q.Fields[i].Name...)
 		dst = append(dst, ": "...)
 		dst = append(dst, q.Fields[i].Value...)
 		dst = append(dst, "\r\n"...)
+	}
+	if !coding { // without the field any coding is welcome (RFC 9110 §12.5.3)
+		dst = append(dst, "Accept-Encoding: identity\r\n"...)
 	}
 	if len(q.Body) > 0 || q.Method == "POST" || q.Method == "PUT" || q.Method == "PATCH" {
 		dst = append(dst, "Content-Length: "...)

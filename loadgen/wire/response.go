@@ -140,10 +140,24 @@ func (p *Response) frame() error {
 	default:
 		p.kind, p.keep = framingClose, false
 	}
-	if p.kind == framingNone || p.kind == framingLength && p.left == 0 {
+	switch {
+	case p.kind == framingNone || p.kind == framingLength && p.left == 0:
 		p.err = io.EOF
+	case p.encoded():
+		p.err = &FrameError{What: "a Content-Encoding that nobody asked for"}
 	}
 	return nil
+}
+
+// encoded tells whether the body would have to be decoded to be read. Requests say that
+// nothing but identity is understood (RFC 9110 §12.5.3), and what was made small to become
+// large is never unpacked.
+func (p *Response) encoded() bool {
+	encoded := false
+	p.eachToken("Content-Encoding", func(token []byte) {
+		encoded = encoded || len(token) > 0 && !bytes.EqualFold(token, []byte("identity"))
+	})
+	return encoded
 }
 
 // contentLength accepts repeated fields only when they agree.
@@ -254,10 +268,13 @@ func (p *Response) Read(dst []byte) (int, error) {
 // limit bytes is a *LimitError.
 func (p *Response) ReadAll(limit int) ([]byte, error) {
 	var all []byte
-	if p.kind == framingLength && p.left <= uint64(limit) {
-		all = make([]byte, 0, p.left)
-	}
-	err := p.each(limit, func(part []byte) { all = append(all, part...) })
+	err := p.each(limit, func(part []byte) {
+		// An announced length is no reason to make room for what may never come.
+		if need := len(all) + len(part); need > cap(all) {
+			all = append(make([]byte, 0, max(need, min(2*cap(all), limit))), all...)
+		}
+		all = append(all, part...)
+	})
 	return all, err
 }
 
@@ -267,6 +284,9 @@ func (p *Response) Drain(limit int) error { return p.each(limit, func([]byte) {}
 
 func (p *Response) each(limit int, yield func(part []byte)) error {
 	w := p.win
+	if p.kind == framingLength && p.err == nil && p.left > uint64(limit) {
+		return &LimitError{What: "body", Limit: limit}
+	}
 	for {
 		part := w.buf[w.a:w.b]
 		if len(part) > limit {

@@ -72,7 +72,7 @@ func (r *Reader) Reset(in io.Reader, cursor []byte) {
 		}
 		r.limit = r.Limits.withDefaults()
 		buf := r.own.win.buf
-		*r.own = source{win: window{src: in, buf: buf}}
+		*r.own = source{win: window{src: in, buf: buf, most: r.limit.buffer()}}
 		r.own.body = body{win: &r.own.win, kind: framingClose, limit: r.limit}
 		r.src = &r.own.body
 	}
@@ -195,9 +195,12 @@ func (r *Reader) more() error {
 	}
 	w.a = r.line
 	if r.hasData {
-		// Lines that were dropped lie between the data and the line. Closing that gap only
-		// when it is at least as long as what moves keeps the work linear.
-		if gap := r.line - r.de; gap > 0 && gap >= w.b-r.line {
+		if r.de-r.ds+w.b-r.line > r.limit.held() {
+			return &LimitError{What: "event", Limit: r.limit.Event}
+		}
+		// Lines that were dropped lie between the data and the line. That gap is closed when
+		// it is at least as long as what moves, or takes room in a buffer that is large.
+		if gap := r.line - r.de; gap > 0 && (gap >= w.b-r.line || len(w.buf) > w.most/2) {
 			copy(w.buf[r.de:], w.buf[r.line:w.b])
 			r.line -= gap
 			r.scan -= gap
@@ -227,7 +230,21 @@ func (r *Reader) fail(err error) error {
 	}
 	r.hasData, r.idSet, r.typed = false, false, false
 	r.err = err
+	r.release(err)
 	return err
+}
+
+// release gives back what an event took that did not come to its end: a stream may wait for
+// long before it is taken up again.
+func (r *Reader) release(err error) {
+	w := r.src.win
+	if err == io.EOF || err == ErrMidEvent { // the link may go on
+		w.a = w.b
+		w.rest()
+	} else {
+		w.drop()
+	}
+	r.line, r.scan, r.lf = w.b, w.b, w.b
 }
 
 // pending tells whether an end here would discard anything but a comment.
@@ -242,8 +259,11 @@ func (r *Reader) pending() bool {
 
 // field takes one line that is not empty (§9.2.6).
 func (r *Reader) field(start, end int) error {
-	if end-start > r.limit.Line {
+	switch {
+	case end-start > r.limit.Line:
 		return &LimitError{What: "line", Limit: r.limit.Line}
+	case r.hasData && r.de-r.ds+end-start > r.limit.held():
+		return &LimitError{What: "event", Limit: r.limit.Event}
 	}
 	line := r.src.win.buf[start:end]
 	if r.first {

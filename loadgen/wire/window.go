@@ -22,6 +22,7 @@ const (
 // 0 ≤ a ≤ b ≤ r ≤ w ≤ len(buf). What lies between is dead.
 type window struct {
 	src        io.Reader
+	most       int // the largest buffer; a consumer that keeps to its limits never needs more
 	buf        []byte
 	small      []byte // the small buffer, kept while a larger one is in use
 	a, b, r, w int
@@ -68,8 +69,10 @@ func (w *window) room() {
 	switch {
 	case size == 0:
 		size = smallBuffer
-	case live > size-size/4:
-		size *= 2
+	case live > size-size/4 && size < w.most:
+		if size *= 2; size > w.most/2 { // one copy less of what is large
+			size = w.most
+		}
 	case w.full && size < burstBuffer:
 		size *= 4
 	case !w.full && size > smallBuffer && live <= smallBuffer/2:
@@ -103,6 +106,9 @@ func (w *window) rest() {
 		w.resize(smallBuffer)
 	}
 }
+
+// drop gives up whatever is there: nothing will be read any more.
+func (w *window) drop() { w.buf, w.small, w.a, w.b, w.r, w.w = nil, nil, 0, 0, 0, 0 }
 
 // move closes the gaps while copying to the front of dst, which may be buf itself.
 func (w *window) move(dst []byte) {
