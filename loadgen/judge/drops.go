@@ -59,13 +59,13 @@ func (d *drops) add(s *Stream) {
 			h.Running++
 		}
 	}
-	if !s.reissue.asked {
+	r, p := &d.reissues, s.reissue
+	if p == nil {
 		return
 	}
-	r, p := &d.reissues, &s.reissue.last
 	r.Asked++
 	r.Foreign += int64(p.Foreign)
-	if !s.reissue.answered {
+	if !p.Response {
 		return
 	}
 	r.Answered++

@@ -40,15 +40,9 @@ func (s *Stream) judgeReissue(p *history.Probe) {
 	}
 }
 
-// A reissue is how the call of one stream went when it was made again.
-type reissue struct {
-	asked, answered bool
-	last            history.Probe
-}
-
 // calledTimes is how often the call was made.
 func (s *Stream) calledTimes() int32 {
-	if s.reissue.asked {
+	if s.reissue != nil {
 		return 2
 	}
 	return 1

@@ -12,7 +12,7 @@ import (
 type Judge struct {
 	setup   Setup
 	table   []invariant
-	calls   []CallSetup // at least one
+	calls   []CallSetup // at least one, and behind them one that nothing is known of
 	room    int         // messages that a call is likely to bring
 	roles   []Role
 	reasons []string
@@ -86,7 +86,7 @@ func New(s Setup) *Judge {
 		j.setup.Contract = ExactlyOnce
 	}
 	j.setup.Ignore, j.setup.Named, j.setup.Reach = slices.Clone(s.Ignore), slices.Clone(s.Named), slices.Clone(s.Reach)
-	j.setup.Calls, j.calls = slices.Clone(s.Calls), s.calls()
+	j.setup.Calls, j.calls = slices.Clone(s.Calls), append(s.calls(), CallSetup{})
 	for _, c := range j.calls {
 		j.room = max(j.room, int(min(max(c.Expected, c.Twin, 0), 1024)))
 	}

@@ -39,7 +39,7 @@ func (j *Judge) holdsSentence(v *Verdict) string {
 
 // onlyResponses says what is not judged, and why.
 func (j *Judge) onlyResponses() string {
-	who, more := j.setup.named(func(c *CallSetup) bool { return c.ResponseOnly }), len(j.calls) > 1
+	who, more := j.setup.named(func(c *CallSetup) bool { return c.ResponseOnly }), len(j.setup.Calls) > 1
 	if who == "" {
 		return "only the response is judged"
 	}

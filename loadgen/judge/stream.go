@@ -64,7 +64,7 @@ type Stream struct {
 	tailGap  bool     // the response came on a later link than the last message
 	strays   []stray
 	probes   probing
-	reissue  reissue
+	reissue  *history.Probe // how its call went when it was made again
 
 	foreignTo  unlikeness // twin: messages that are equal to none of the control calls
 	uncalled   uint32     // mute: messages of the call, though none was to come
@@ -162,7 +162,8 @@ func (s *Stream) Observe(r *history.Record) {
 	case history.KindProbe:
 		s.probes.note(r, s.now.probe)
 		if p := s.asked(r, history.ProbeReissue); p != nil {
-			s.reissue = reissue{asked: true, answered: p.Response, last: *p}
+			again := *p
+			s.reissue = &again
 		}
 	}
 	s.lines.fact(s, r)
@@ -298,10 +299,7 @@ func (s *Stream) begin(r *history.Record) {
 
 // called says which call of the profile the stream carries.
 func (s *Stream) called(call uint8) {
-	s.call = &CallSetup{}
-	if int(call) < len(s.judge.calls) {
-		s.call = &s.judge.calls[call]
-	}
+	s.call = &s.judge.calls[min(int(call), len(s.judge.calls)-1)]
 	s.mute = s.judge.setup.mute(s.call)
 }
 
