@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,10 +170,13 @@ func (s *session) later(id string) {
 // message returns the answer to the request with this id, from a JSON body or an event
 // stream.
 func (s *session) message(l *link, resp *wire.Response, id, what string) ([]byte, error) {
-	if resp.JSON() {
+	encoding := resp.Get("Content-Encoding")
+	switch {
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
+		return nil, &HandshakeError{resp.Status, "the answer to " + what + " is compressed, which nobody asked for"}
+	case resp.JSON():
 		return resp.ReadAll(s.r.eventLimit())
-	}
-	if !resp.SSE() {
+	case !resp.SSE():
 		return nil, &HandshakeError{resp.Status, "the answer to " + what + " is neither JSON nor an event stream"}
 	}
 	var (
@@ -295,6 +299,19 @@ func (s *session) attempt(ctx context.Context, l *link, req *wire.Request, read 
 		return nil
 	}
 	l.close()
+	return l.explain(err)
+}
+
+// explain puts into words what went wrong with an exchange of the session.
+func (l *link) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case l.sent && l.over == history.EndDeadline:
+		return fmt.Errorf("it took the request and gave no whole answer within %v: %w", l.r.c.Handshake, err)
+	case wire.IllegalOf(err) != 0:
+		return fmt.Errorf("what it answers cannot be read: %w", err)
+	}
 	return err
 }
 

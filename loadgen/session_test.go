@@ -132,6 +132,7 @@ func TestStartErrors(t *testing.T) {
 			v.json(`{"jsonrpc":"2.0","id":"init","result":{"protocolVersion":"3025-99-99","serverInfo":{"name":"x","version":"1"}}}`)
 		}, `"3025-99-99", which nobody`},
 		{"no answer in the stream", func(v *visit) { v.sse(); v.end() }, "without an answer"},
+		{"compressed", func(v *visit) { v.json("\x1f\x8b", "Content-Encoding: gzip") }, "is compressed, which nobody asked for"},
 		{"session id with a space", func(v *visit) { v.json("{}", "Mcp-Session-Id: a b") }, "visible ASCII"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
