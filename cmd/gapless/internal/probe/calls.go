@@ -180,7 +180,10 @@ func overflow(ctx context.Context, x *run) error {
 	if x.tool.emit {
 		k, err = x.burst(ctx)
 	} else {
-		k, err = x.known(ctx)
+		var done func()
+		if k, done, err = x.replaying(ctx); err == nil {
+			defer done()
+		}
 	}
 	if err != nil {
 		return err
@@ -194,28 +197,22 @@ func overflow(ctx context.Context, x *run) error {
 	if len(at) < 2 {
 		return absentError("events have no ids")
 	}
-	// at[i] is replayed from some i on; skipped is what shows that it is not, in silence.
+	// What follows at[i] is replayed from some i on.
 	skipped, refused := "", ""
 	low, high := 0, len(at)-1
 	for low < high {
 		i := (low + high) / 2
-		r, err := x.resume(ctx, k.s, k.all[at[i]].id)
-		if err != nil {
-			return err
-		}
-		r.read(time.Now().Add(x.Quiet), func(e event) bool { return !e.empty })
-		r.close()
-		got := r.carried()
+		here, what, err := x.follows(ctx, k, at[i], at[i+1])
 		switch {
-		case len(got) > 0 && got[0].id == k.all[at[i+1]].id:
+		case err != nil:
+			return err
+		case here:
 			high = i
 			continue
-		case r.sse && len(got) > 0:
-			skipped = "it jumps to a later event"
-		case r.sse:
-			skipped = r.short()
+		case what[0] == '2':
+			skipped = what
 		default:
-			refused = r.short()
+			refused = what
 		}
 		low = i + 1
 	}
@@ -223,22 +220,39 @@ func overflow(ctx context.Context, x *run) error {
 	return nil
 }
 
+// follows asks for what follows one event and tells whether the next is among it; if not,
+// what there was instead.
+func (x *run) follows(ctx context.Context, k *control, after, next int) (here bool, instead string, err error) {
+	r, err := x.resume(ctx, k.s, k.all[after].id)
+	if err != nil {
+		return false, "", err
+	}
+	defer r.close()
+	if r.read(time.Now().Add(x.Quiet), func(e event) bool { return e.id == k.all[next].id || e.response() }) && r.all[len(r.all)-1].id == k.all[next].id {
+		return true, "", nil
+	}
+	if n := len(r.carried()); n > 0 {
+		return false, fmt.Sprintf("200, %s, but not the next", several(n, "message")), nil
+	}
+	return false, r.short(), nil
+}
+
 func (x *run) frontier(all, low int, skipped, refused string) {
-	switch {
-	case low == all-1:
+	switch n := all - 1; {
+	case low == n:
 		x.sheet.set("retention-events", NotOffered, "nothing of a finished call is replayed")
 	case low == 0:
-		x.sheet.set("retention-events", Open, "all %d are replayed", all-1)
+		x.sheet.set("retention-events", Open, "all of %s", several(n, "event"))
 	default:
-		x.sheet.set("retention-events", Open, "the last %d of %d are replayed", all-1-low, all-1)
+		x.sheet.set("retention-events", Open, "the last %d of %d", n-low, n)
 	}
 	switch {
 	case skipped != "":
-		x.sheet.set("retention-overrun", Deviating, "200 and not what follows: %s", skipped)
+		x.sheet.set("retention-overrun", Deviating, "%s", skipped)
 	case refused != "":
 		x.sheet.set("retention-overrun", Conforming, "%s", refused)
 	default:
-		x.sheet.set("retention-overrun", Unsure, "%s were not enough to pass it", several(all-1, "event"))
+		x.sheet.set("retention-overrun", Unsure, "a call of %s was not enough to pass it", several(all-1, "event"))
 	}
 }
 

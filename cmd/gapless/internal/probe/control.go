@@ -126,6 +126,20 @@ func learn(s *client.Session, parts []*stream) *control {
 	return k
 }
 
+// replaying waits for what the control call has shown, and until nobody else resumes it.
+// done lets the next one.
+func (x *run) replaying(ctx context.Context) (k *control, done func(), err error) {
+	if k, err = x.known(ctx); err != nil {
+		return nil, nil, err
+	}
+	select {
+	case x.replays <- struct{}{}:
+		return k, func() { <-x.replays }, nil
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+}
+
 // known waits for what the control call has shown.
 func (x *run) known(ctx context.Context) (*control, error) {
 	select {
@@ -257,8 +271,10 @@ func (x *run) messageRows(c *call, k *control) {
 		n += b2i(e.response())
 	}
 	x.sheet.yes("one-response", n == 1, "%s", several(n, "response"))
-	if messages := len(k.all) - n; messages > 1 {
+	if count(k.all, event.message) > 0 {
 		x.sheet.set("progress-on-call", Conforming, "%s before the response", several(count(k.all, event.message), "message"))
+	} else {
+		x.sheet.set("progress-on-call", Unsure, "the tool sent nothing on the stream of its call")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/client"
@@ -28,8 +29,8 @@ func modern(ctx context.Context, x *run) error {
 		Type      string   `json:"resultType"`
 	}
 	_ = json.Unmarshal(s.Result(), &result) // then it is empty
-	if len(result.Supported) == 0 {
-		return absentError("server/discover names no versions")
+	if !slices.Contains(result.Supported, client.Modern) {
+		return absentError(fmt.Sprintf("server/discover is answered, but %s is not among its %s", client.Modern, several(len(result.Supported), "version")))
 	}
 	x.sheet.set("modern-discover", Conforming, "%s supported", several(len(result.Supported), "version"))
 	x.sheet.yes("modern-result-type", result.Type != "", "%s", map[bool]string{true: "there", false: "missing"}[result.Type != ""])

@@ -62,6 +62,9 @@ type run struct {
 	control *control      // of the control call, once learned is closed
 	learned chan struct{} // closed when the control call is over
 	asked   chan struct{} // closed when all experiments are over but the watching ones
+	replays chan struct{} // held by who resumes the control call: two would replace each other
+
+	only func(experiment) bool // nil: all
 
 	mu      sync.Mutex
 	opened  []*client.Session
@@ -104,7 +107,7 @@ func newRun(c Config) *run {
 	}
 	return &run{
 		Config: c, c: client.New(c.Client), sheet: newSheet(), began: time.Now(), links: make(chan struct{}, dials),
-		learned: make(chan struct{}), asked: make(chan struct{}),
+		learned: make(chan struct{}), asked: make(chan struct{}), replays: make(chan struct{}, 1),
 	}
 }
 
@@ -134,6 +137,9 @@ func (x *run) ask(ctx context.Context, stop func()) error {
 	all.OnPanic, most.OnPanic = stop, stop
 	lanes := make(chan struct{}, asking)
 	for _, e := range experiments() {
+		if x.only != nil && !x.only(e) {
+			continue
+		}
 		group := &most
 		if e.watches {
 			group = &all
@@ -169,7 +175,7 @@ func (x *run) conduct(ctx context.Context, e experiment) {
 	case err != nil:
 		x.sheet.rest(e.rows, Unsure, "%s", client.Words(err))
 	default:
-		x.sheet.rest(e.rows, Unsure, "the experiment came to no end")
+		x.sheet.rest(e.rows, Unsure, "nothing was seen that tells")
 	}
 }
 

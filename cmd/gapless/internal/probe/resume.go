@@ -405,10 +405,11 @@ func leaveAndReturn(ctx context.Context, x *run) error {
 
 // finishedCall asks in every way for what follows a place of a call that is over.
 func finishedCall(ctx context.Context, x *run) error {
-	k, err := x.known(ctx)
+	k, done, err := x.replaying(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	var ids []int // places of events with an id
 	for i, e := range k.all {
 		if e.hasID && e.id != "" {

@@ -121,7 +121,8 @@ const (
 	callWithin   = 20 * time.Second // the response comes
 )
 
-// begun calls the tool and reads until some messages have come and the cursor can be used.
+// begun calls the tool and reads until some messages have come, or for a while, and the
+// cursor can be used.
 // The errors say what is missing.
 func (x *run) begun(ctx context.Context, s *client.Session, args string) (*call, error) {
 	c, err := x.call(ctx, s, args)
@@ -129,12 +130,13 @@ func (x *run) begun(ctx context.Context, s *client.Session, args string) (*call,
 		return nil, err
 	}
 	seen := 0
-	enough := c.read(time.Now().Add(firstWithin), func(e event) bool {
+	some := func(e event) bool {
 		if e.message() {
 			seen++
 		}
 		return seen >= someMessages || e.response()
-	})
+	}
+	enough := c.read(c.began.Add(x.Quiet), some) || c.open() && c.cursor() != "" || c.read(c.began.Add(firstWithin), some)
 	switch {
 	case !c.sse && c.response() != nil:
 		err = absentError("the call is answered with JSON, not with a stream")
@@ -142,9 +144,9 @@ func (x *run) begun(ctx context.Context, s *client.Session, args string) (*call,
 		err = fmt.Errorf("the call was answered %s", c.short())
 	case c.response() != nil:
 		err = fmt.Errorf("the tool sends %s and is done; name one that streams: --tool", several(seen, "message"))
-	case !enough && c.ended == nil:
-		err = fmt.Errorf("the tool sent %s in %s; name one that streams: --tool", several(seen, "message"), firstWithin)
-	case !enough:
+	case c.open() && c.cursor() == "" && seen == 0:
+		err = fmt.Errorf("the tool sent nothing in %s; name one that streams: --tool", firstWithin)
+	case !enough && !c.open():
 		err = errors.New("the stream ended early: " + endWords(c.ended))
 	case c.cursor() == "":
 		err = absentError("events have no ids, so nothing can be resumed")
