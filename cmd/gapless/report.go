@@ -25,7 +25,9 @@ its streams, or how it differs from an earlier run.
 
 A comparison fails, with exit code 99, if the verdict got worse, an invariant is newly
 violated, a threshold is newly failed, or a latency is slower beyond chance (99.9 %) and by
-a tenth and a millisecond at least. Otherwise the exit code is 0, whatever the verdict.`,
+a tenth and a millisecond at least. If gapless itself was slower to start calls, the machine
+was busier, and slower latencies prove nothing: exit code 11. Otherwise it is 0, whatever the
+verdict.`,
 		Example: `  gapless report out
   gapless report out --stream 41
   gapless report out --compare baseline -o md`,
@@ -125,10 +127,15 @@ func compare(cmd *cobra.Command, dir, before string, f *runFlags) error {
 		"json": func(w io.Writer) error { return encode(w, c) },
 		"md":   func(w io.Writer) error { return report.ComparisonMarkdown(w, c, report.Options{}) },
 	})
-	if err == nil && len(c.Regressions) > 0 {
+	switch {
+	case err != nil:
+		return err
+	case len(c.Regressions) > 0:
 		return verdictError(pastLimit)
+	case c.Doubt != "":
+		return verdictError(result.Inconclusive)
 	}
-	return err
+	return nil
 }
 
 // single writes what has fewer forms than a result: as text, or in those that -o names.

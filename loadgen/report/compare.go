@@ -24,6 +24,9 @@ func Comparison(w io.Writer, c result.Comparison, o Options) error {
 	at := len(p.lines) - 1
 	p.text(len(word)+2, sentence)
 	p.lines[at] = p.paint(paint, word) + strings.TrimPrefix(p.lines[at], word)
+	if c.Doubt != "" && word != "INCONCLUSIVE" {
+		p.line("Latencies: " + c.Doubt + ".")
+	}
 	words(p, c)
 	counts(p, c)
 	quantiles(p, c)
@@ -43,6 +46,8 @@ func outcomeOf(c result.Comparison) (word, sentence string, paint colour) {
 	switch {
 	case len(c.Regressions) > 0:
 		return "REGRESSION", strings.Join(c.Regressions, "; "), red
+	case c.Doubt != "":
+		return "INCONCLUSIVE", c.Doubt, yellow
 	case c.Different():
 		return "NO REGRESSION", "nothing got worse, but for what chance may do", green
 	}
@@ -98,13 +103,18 @@ func counts(p *page, c result.Comparison) {
 	}
 }
 
-// quantiles lists medians and 99th percentiles, and the 90th where it differs beyond
-// chance.
+// dull is what nobody asks about: what did not change, less than a millisecond, the 90th
+// percentile within noise.
+func dull(l result.LatencyChange) bool {
+	chance := l.Word != result.Slower && l.Word != result.Faster
+	return l.Word == result.Same || max(l.Before, l.After) < 0.001 || chance && l.Quantile == 90
+}
+
+// quantiles lists medians, 90th and 99th percentiles.
 func quantiles(p *page, c result.Comparison) {
 	begun := false
 	for _, l := range c.Latencies {
-		dull := l.Word == result.Same || l.Word == result.WithinNoise || l.Word == result.TooFew
-		if dull && !p.o.Verbose && (l.Quantile == 90 || l.Word == result.Same) {
+		if !p.o.Verbose && dull(l) {
 			continue
 		}
 		if !begun {
@@ -127,9 +137,9 @@ func chances(l result.LatencyChange) string {
 	}
 	text += signed(l.Low) + " to " + signed(l.High)
 	switch {
-	case l.Word == result.Slower && l.Figure == "start_delay":
+	case l.Figure == "start_delay", l.Figure == "resume_detect":
 		text += "; gapless itself, not the target"
-	case l.Word == result.Slower && !l.Worse:
+	case l.Word == result.Slower && !l.Worse && l.Figure != "event_gap":
 		text += "; too little to matter"
 	}
 	return text
@@ -158,6 +168,9 @@ func ComparisonMarkdown(w io.Writer, c result.Comparison, _ Options) error {
 	for _, x := range c.NotTheSame {
 		m.line("- not the same experiment: %s", escape(x))
 	}
+	if c.Doubt != "" && word != "INCONCLUSIVE" {
+		m.line("- latencies: %s", escape(c.Doubt))
+	}
 	m.table("lrrl", "", "before", "after", "")
 	for _, x := range c.Changes {
 		m.row(escape(cut(x.Name, 60)), escape(x.Before), escape(x.After), map[bool]string{true: "**worse**"}[x.Worse])
@@ -166,7 +179,7 @@ func ComparisonMarkdown(w io.Writer, c result.Comparison, _ Options) error {
 		m.row(escape(x.Name), count(x.Before), count(x.After), escape(x.Word))
 	}
 	for _, l := range c.Latencies {
-		if l.Word != result.Same {
+		if !dull(l) {
 			m.row(escape(fmt.Sprintf("%s p%g", strings.ReplaceAll(l.Figure, "_", " "), l.Quantile)), span(l.Before), span(l.After), escape(chances(l)))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // ComparisonFormat is the value of the field gapless of every comparison.
@@ -41,6 +40,8 @@ type Comparison struct {
 	Latencies []LatencyChange `json:"latencies"`
 	// Regressions say in words what got worse; empty: nothing did.
 	Regressions []string `json:"regressions"`
+	// Doubt says why latencies that are slower prove nothing; "": they do, or none is.
+	Doubt string `json:"doubt"`
 }
 
 // A Change is a word that differs.
@@ -83,7 +84,8 @@ func (c Comparison) Different() bool {
 // Compare says how after differs from before. What got worse is a regression: the
 // verdict; an invariant above SHOULD that is violated and was not; a threshold that is
 // not kept and was; a latency of the target that is slower beyond chance, by a tenth
-// and a millisecond at least.
+// and a millisecond at least. Where gapless itself was slower to start calls, so was the
+// machine, and whether the target was cannot be told: that is no regression, but a doubt.
 func Compare(before, after *Result) Comparison {
 	c := Comparison{
 		Gapless: ComparisonFormat, Before: before.Run, After: after.Run,
@@ -91,9 +93,26 @@ func Compare(before, after *Result) Comparison {
 	}
 	c.words(before, after)
 	c.counts(before, after)
-	for i, b := range before.Latency.All() {
-		c.latency(b, after.Latency.All()[i].Figures)
+	busier := ""
+	if after.Generator.Saturated {
+		busier = "gapless itself could not keep up"
 	}
+	var slower []string
+	for i, b := range before.Latency.All() {
+		switch worse := c.latency(b, after.Latency.All()[i].Figures); {
+		case worse == "":
+		case b.Name == "start_delay":
+			busier = "gapless itself started calls later: " + worse
+		case b.Name == "resume_detect": // how soon this side sees its own fault
+		default:
+			slower = append(slower, b.Name+" slower: "+worse)
+		}
+	}
+	if busier != "" && len(slower) > 0 {
+		c.Doubt = busier + "; the machine was busier, so slower latencies prove nothing about the target"
+		return c
+	}
+	c.Regressions = append(c.Regressions, slower...)
 	return c
 }
 
@@ -217,11 +236,12 @@ func (l Latency) All() []Named {
 	}
 }
 
-func (c *Comparison) latency(b Named, a Figures) {
+// latency compares the quantiles of one latency, and returns in words the first that got
+// worse.
+func (c *Comparison) latency(b Named, a Figures) (worse string) {
 	if b.Count == 0 && a.Count == 0 {
-		return
+		return ""
 	}
-	var worse []string
 	for _, x := range []struct {
 		q             float64
 		before, after float64
@@ -235,29 +255,31 @@ func (c *Comparison) latency(b Named, a Figures) {
 		switch {
 		case b.Count > 0 && a.Count > 0 && x.before == x.after:
 			row.Word = Same
-		case x.b.known() && x.a.known():
+		case enough(b.Count, x.q) && enough(a.Count, x.q):
 			row.judge(x.b, x.a)
 		}
-		if row.Worse {
-			worse = append(worse, fmt.Sprintf("p(%g) %.4gms, was %.4gms", x.q, 1000*x.after, 1000*x.before))
+		if row.Worse && worse == "" {
+			worse = fmt.Sprintf("p(%g) %.4gms, was %.4gms", x.q, 1000*x.after, 1000*x.before)
 		}
 		c.Latencies = append(c.Latencies, row)
 	}
-	if len(worse) > 0 {
-		c.Regressions = append(c.Regressions, b.Name+" slower: "+strings.Join(worse, ", "))
-	}
+	return worse
 }
 
-// judge says what a difference is worth. How late this side started calls says nothing
-// about the target.
+func enough(n int64, q float64) bool {
+	_, _, ok := ranks(n, q)
+	return ok
+}
+
+// judge says what a difference is worth.
 func (l *LatencyChange) judge(b, a Range) {
 	d := difference(l.Before, l.After, b, a)
 	l.Low, l.High, l.Word = d.Low, d.High, WithinNoise
 	switch {
 	case d.Low > 0:
 		l.Word = Slower
-		much := l.After-l.Before >= max(leastShare*l.Before, leastSeconds)
-		l.Worse = much && l.Figure != "start_delay"
+		// Gaps between messages add up to the same time: only long ones are worse.
+		l.Worse = l.After-l.Before >= max(leastShare*l.Before, leastSeconds) && (l.Figure != "event_gap" || l.Quantile == 99)
 	case d.High < 0:
 		l.Word = Faster
 	}

@@ -73,12 +73,42 @@ func TestCompareLatencies(t *testing.T) {
 			t.Errorf("%s: got %+v, regressions %q", tc.name, c.Latencies, c.Regressions)
 		}
 	}
+}
+
+// What a busy machine, or this side alone, makes slower is not the target's.
+func TestCompareBlamesTheTargetAlone(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	base := figures(draw(rng, 2000, 0.1))
 	late := run(result.Figures{})
 	late.Latency.StartDelay = figures(draw(rng, 2000, 0.1))
 	later := run(result.Figures{})
 	later.Latency.StartDelay = figures(draw(rng, 2000, 0.2))
-	if c := result.Compare(late, later); len(c.Regressions) > 0 || c.Latencies[0].Word != result.Slower {
+	if c := result.Compare(late, later); len(c.Regressions) > 0 || c.Latencies[0].Word != result.Slower || c.Doubt != "" {
 		t.Errorf("the generator's own delay is blamed on the target: %+v", c)
+	}
+	late.Latency.Completion, later.Latency.Completion = base, figures(draw(rng, 2000, 0.2))
+	if c := result.Compare(late, later); len(c.Regressions) > 0 || !strings.Contains(c.Doubt, "started calls later") {
+		t.Errorf("what a busy machine slows down is blamed on the target: %+v", c)
+	}
+	late.Latency.StartDelay, later.Latency.StartDelay, later.Generator.Saturated = result.Figures{}, result.Figures{}, true
+	if c := result.Compare(late, later); len(c.Regressions) > 0 || !strings.Contains(c.Doubt, "keep up") {
+		t.Errorf("what a saturated generator measures is blamed on the target: %+v", c)
+	}
+	even, bunched := run(result.Figures{}), run(result.Figures{})
+	bunched.Latency.EventGap, even.Latency.EventGap = figures(make([]float64, 2000)), base
+	soon, tardy := run(result.Figures{}), run(result.Figures{})
+	soon.Latency.ResumeDetect, tardy.Latency.ResumeDetect = base, figures(draw(rng, 2000, 0.2))
+	if c := result.Compare(soon, tardy); len(c.Regressions) > 0 || c.Doubt != "" {
+		t.Errorf("how soon this side sees its own faults is blamed on the target: %+v", c)
+	}
+	for _, l := range result.Compare(bunched, even).Latencies {
+		if l.Worse != (l.Quantile == 99) {
+			t.Errorf("gap of p(%v) worse: %v", l.Quantile, l.Worse)
+		}
+	}
+	zero := run(figures(make([]float64, 2000)))
+	if c := result.Compare(zero, run(base)); c.Latencies[0].Word != result.Slower {
+		t.Errorf("2000 times nothing are few samples: %+v", c.Latencies[0])
 	}
 }
 
