@@ -118,7 +118,9 @@ type Event struct {
 	Late bool
 	// Illegal says what is wrong with the frame; 0 when it is legal.
 	Illegal Illegal
-	// Digest tells whether the digest that the message carries fits its payload.
+	// Digest tells whether the digest that the message carries fits its payload. Under
+	// oracle twin a message without a Seq for which it is DigestWrong is one of the call
+	// that equals none of the control calls'.
 	Digest Digest
 }
 
@@ -129,7 +131,7 @@ type Digest uint8
 const (
 	DigestNone  Digest = iota // none is carried, or none was asked for
 	DigestRight               // it is that of the payload
-	DigestWrong               // it is not, or it or the payload is not there
+	DigestWrong               // it is not, or there is no payload
 )
 
 // Class is what an event carries.

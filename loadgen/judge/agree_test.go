@@ -53,7 +53,7 @@ func damageRun(rng *rand.Rand, r *run) {
 			}
 		case 6:
 			if records[k].Kind == history.KindEvent && e.Seq > 0 { // it says nothing any more that could be numbered
-				e.Seq, e.Hash, e.Ordered = 0, ^e.Hash, false
+				e.Seq, e.Hash, e.Ordered, e.Digest = 0, ^e.Hash, false, history.Digest(2*rng.IntN(2))
 			}
 		case 7:
 			if p := &records[k].Probe; records[k].Kind == history.KindProbe {

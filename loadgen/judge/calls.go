@@ -26,9 +26,6 @@ type CallSetup struct {
 	// Method is that of the notifications that carry the messages; "" means
 	// notifications/progress.
 	Method string
-	// Only: besides the messages the control calls showed nothing that could be taken for
-	// one, so whatever is equal to none of them was altered. [Setup.With] sets it.
-	Only bool
 	// Digests: each message carries a digest of its payload.
 	Digests bool
 	// Deadline is the time that a call has, 0 when it is not known.
@@ -86,7 +83,6 @@ func (s Setup) With(f Facts) Setup {
 		if s.Oracle != OracleTwin {
 			c.Twin = 0
 		}
-		c.Only = c.Twin > 0 && (c.progress() || facts.Notifications == c.Twin)
 		if c.Expected == 0 && c.Twin == 0 && facts.Numbered && (s.Oracle == OracleNumbered || s.Oracle == OracleTwin) {
 			c.Expected, c.ExpectedFrom = facts.Messages, "control calls"
 		}

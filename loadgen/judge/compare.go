@@ -10,18 +10,13 @@ type unlikeness struct {
 	instead int64 // of an expected message
 }
 
-// compare notes a message that the load generator could not number by comparison, if it
-// is of the kind of those that it numbers.
+// compare notes a message that has no number because it equals none of the control calls'.
 func (s *Stream) compare(e *history.Event) {
-	switch {
-	case s.kind == history.StreamControl: // there was nothing yet to compare it with
-	case !s.call.Only: // a log message of another kind is no message of the call
-	case s.call.progress() && (e.Class != history.ClassProgress || e.Owner != history.OwnerSelf):
-	case !s.call.progress() && e.Class != history.ClassNotification:
-	default:
-		s.foreignTo.came++
-		s.foreignTo.early = s.foreignTo.early || s.faults.injected == 0
+	if e.Digest != history.DigestWrong || s.kind == history.StreamControl {
+		return // another notification, or one that came before there was anything to compare
 	}
+	s.foreignTo.came++
+	s.foreignTo.early = s.foreignTo.early || s.faults.injected == 0
 }
 
 // settleUnlike takes messages that are equal to none for those that are missing: they

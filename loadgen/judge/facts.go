@@ -44,8 +44,6 @@ type CallFacts struct {
 	Messages                     int64
 	Totals                       bool
 	Longest                      time.Duration
-	// Notifications is the number of those other than progress, -1 when calls differ.
-	Notifications int64
 }
 
 // Call returns the facts of one call of the profile; without a control call of it
@@ -86,7 +84,7 @@ func Learn(calls []ControlStream) Facts {
 func (f *CallFacts) add(l *learnt) {
 	numbered := l.numbered() && l.answered && l.last > 0
 	if f.Calls == 0 {
-		*f = CallFacts{InSequence: true, Numbered: true, Silent: true, Totals: true, Messages: l.last, Notifications: l.notes}
+		*f = CallFacts{InSequence: true, Numbered: true, Silent: true, Totals: true, Messages: l.last}
 	}
 	f.Calls++
 	if l.answered {
@@ -100,9 +98,6 @@ func (f *CallFacts) add(l *learnt) {
 	f.Silent = f.Silent && l.answered && l.silent()
 	f.Totals = f.Totals && numbered && l.total == l.last
 	f.Longest = max(f.Longest, l.took)
-	if f.Notifications != l.notes {
-		f.Notifications = -1
-	}
 	if !f.Numbered {
 		f.Messages = 0
 	}
@@ -114,7 +109,7 @@ type learnt struct {
 	primed, sse           bool
 	bare                  bool // progress came that carries no number
 	other                 bool // numbers came in notifications other than progress
-	last, total, notes    int64
+	last, total           int64
 	took                  time.Duration
 }
 
@@ -156,9 +151,6 @@ func learnCall(records []history.Record) learnt {
 }
 
 func (l *learnt) event(e *history.Event) {
-	if e.Class == history.ClassNotification {
-		l.notes++
-	}
 	switch {
 	case e.Owner != history.OwnerSelf && e.Owner != history.OwnerUnmarked:
 		l.broken = true

@@ -23,7 +23,6 @@ type run struct {
 type bring struct {
 	n          int
 	twin, logs bool
-	only       bool // and nothing that looks like one of them
 }
 
 // describe draws what the calls bring, and tells the judge.
@@ -39,14 +38,14 @@ func (r *run) describe(rng *rand.Rand, n int) {
 	r.setup.Oracle = judge.OracleTwin
 	switch draw {
 	case 3:
-		r.brings = []bring{{n: n, twin: true, logs: rng.IntN(2) == 0, only: rng.IntN(2) == 0}}
+		r.brings = []bring{{n: n, twin: true, logs: rng.IntN(2) == 0}}
 	case 4:
 		r.setup.Oracle, r.brings = judge.OracleResponse, []bring{{}}
 	default:
-		r.brings = []bring{{n: n}, {n: n + 1, twin: true, logs: rng.IntN(2) == 0, only: rng.IntN(2) == 0}, {}}
+		r.brings = []bring{{n: n}, {n: n + 1, twin: true, logs: rng.IntN(2) == 0}, {}}
 	}
 	for _, b := range r.brings {
-		c := judge.CallSetup{ResponseOnly: b.n == 0, Only: b.only || b.twin && !b.logs}
+		c := judge.CallSetup{ResponseOnly: b.n == 0}
 		if b.twin {
 			c.Twin = int64(b.n)
 		} else {
@@ -205,7 +204,7 @@ func (s *server) build() {
 	}
 	add(history.Event{Class: history.ClassEmpty})
 	for k := 1; k <= s.n; k++ {
-		if !s.only && s.rng.IntN(8) == 0 {
+		if s.rng.IntN(8) == 0 {
 			add(history.Event{Class: history.ClassNotification, Owner: history.OwnerUnmarked, Hash: s.rng.Uint64()})
 		}
 		add(s.message(int64(k)))

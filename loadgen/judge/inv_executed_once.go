@@ -23,8 +23,8 @@ func executedOnceInvariant() invariant {
 				s.check(executedOnce, 1)
 			}
 			switch {
-			case l.call.Executions > s.calledTimes():
-				s.find(executedOnce, finding{what: "the tool ran more than once", count: int64(l.call.Executions - s.calledTimes())})
+			case l.call.Executions > 1:
+				s.find(executedOnce, finding{what: "the tool ran more than once", count: int64(l.call.Executions) - 1})
 			case l.call.Executions == 0 && s.responses > 0 && s.outcome != history.OutcomeCancelled:
 				s.find(executedOnce, finding{what: "a response without an execution"})
 			case l.call.Cancelled && !l.call.CancelSeen && s.outcome != history.OutcomeCancelled && s.fate.judged() && s.fate != fateSevered:

@@ -39,11 +39,3 @@ func (s *Stream) judgeReissue(p *history.Probe) {
 		s.deviates(inv, finding{what: "it ended without a response: " + endName(p.End)})
 	}
 }
-
-// calledTimes is how often the call was made.
-func (s *Stream) calledTimes() int32 {
-	if s.reissue != nil {
-		return 2
-	}
-	return 1
-}

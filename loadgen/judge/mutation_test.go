@@ -79,6 +79,9 @@ func relabel(records []history.Record, i int, try func(string, []history.Record)
 		if r.Event.Seq > 0 {
 			change("next number", func(r *history.Record) { r.Event.Seq++ })
 			change("number past the end", func(r *history.Record) { r.Event.Seq += 1000 })
+			change("unlike", func(r *history.Record) {
+				r.Event.Seq, r.Event.Hash, r.Event.Digest = 0, ^r.Event.Hash, history.DigestWrong
+			})
 			change("no number", func(r *history.Record) { r.Event.Seq, r.Event.Hash = 0, ^r.Event.Hash })
 			if r.Event.Seq > 1 && r.Event.Ordered {
 				change("falling progress", func(r *history.Record) { r.Event.Progress = -1 })

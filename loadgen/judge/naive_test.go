@@ -223,9 +223,10 @@ func (n *naive) event(c *call, r *history.Record) {
 		if e.Digest == history.DigestWrong {
 			n.corrupt++
 		}
-		progress, log := e.Class == history.ClassProgress, e.Class == history.ClassNotification
-		c.uncalled = c.uncalled || c.mute && (progress || e.Seq > 0)
-		if c.brings.Twin > 0 && e.Seq == 0 && (progress && c.brings.Method == "" || log && c.brings.Method != "" && c.brings.Only) {
+		message := e.Class == history.ClassProgress || e.Class == history.ClassNotification
+		c.uncalled = c.uncalled || c.mute && (e.Class == history.ClassProgress || e.Seq > 0)
+		if c.brings.Twin > 0 && e.Seq == 0 && message && e.Digest == history.DigestWrong {
+			n.corrupt-- // it is known at the end whether it was altered
 			c.unlike++
 			c.early2 = c.early2 || !c.cut
 		}

@@ -277,7 +277,7 @@ func (s *script) one(e history.Event, seq int64, o options) {
 		e.Class, e.Ordered, e.Progress = history.ClassNotification, false, 0
 	}
 	if o.has("unlike") {
-		e.Seq = 0
+		e.Seq, e.Digest = 0, history.DigestWrong
 	}
 	e.Hash = hashOf(fmt.Sprint(e.Class, s.stream, s.attempt, len(s.cur)))
 	if e.Seq > 0 {

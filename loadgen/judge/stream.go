@@ -291,9 +291,11 @@ func (s *Stream) begin(r *history.Record) {
 	if r.Exchange.Resume {
 		s.resumes.attempted++
 	}
-	if r.Attempt == 0 {
+	if r.Attempt == 0 && s.resumes.attempted == 0 {
 		s.called(r.Exchange.Call)
-		s.begunAt = r.At
+		if s.begunAt == 0 { // it is sent again while the target asks for patience
+			s.begunAt = r.At
+		}
 	}
 }
 
