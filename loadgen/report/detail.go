@@ -11,6 +11,7 @@ func details(p *page, r *result.Result) {
 	invariants(p, r)
 	bounds(p, r)
 	probes(p, r)
+	drops(p, r)
 	if h := r.History; h.Dir != "" {
 		p.line(fmt.Sprintf("  history: %s kept in %s, %s dropped", some(h.Records, "records"), cut(h.Dir, 200), count(h.Dropped)))
 		p.blank()
@@ -86,6 +87,33 @@ func probes(p *page, r *result.Result) {
 	for _, x := range r.Probes {
 		p.lines = append(p.lines, "  "+pad(clean(cut(x.Name, nameWidth-2)), nameWidth)+
 			padLeft(count(x.Asked), countWidth)+padLeft(count(x.Conforming), countWidth)+padLeft(count(x.Deviating), countWidth))
+	}
+	p.blank()
+}
+
+// drops shows what a cut cost, where it cost a response.
+func drops(p *page, r *result.Result) {
+	d := r.Drops
+	if d.Unanswered == 0 && d.Reissued == 0 {
+		return
+	}
+	row := func(what string, got int64, more string) {
+		p.lines = append(p.lines, "  "+pad(what, nameWidth)+padLeft(count(got), countWidth)+"   ")
+		p.text(nameWidth+countWidth+5, more)
+	}
+	p.line("  what a cut costs")
+	row("cut calls", d.Cut, fmt.Sprintf("%s never answered, %s of all calls", count(d.Unanswered), percent(d.Share)))
+	row("uncut calls", d.Uncut, count(d.UncutComplete)+" complete")
+	if handlers := d.HandlersFinished + d.HandlersCancelled + d.HandlersRunning; handlers > 0 {
+		row("their handlers", handlers, fmt.Sprintf("%s ran to the end, %s cancelled, %s still running (ledger)",
+			count(d.HandlersFinished), count(d.HandlersCancelled), count(d.HandlersRunning)))
+	}
+	if d.Reissued > 0 {
+		more := fmt.Sprintf("%s answered, with %s", count(d.ReissuesAnswered), some(d.ReissuedMessages, "messages"))
+		if d.ReissuesAnswered > 0 {
+			more += fmt.Sprintf("; p50 %s, p95 %s", span(d.ReissueP50Seconds), span(d.ReissueP95Seconds))
+		}
+		row("calls made again", d.Reissued, more)
 	}
 	p.blank()
 }

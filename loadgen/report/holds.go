@@ -25,8 +25,13 @@ func holds(p *page, r *result.Result) {
 	faults(p, r)
 	places, wanted := reached(r, "places")
 	p.compare("places", places.Want, wanted, placesSeen(r), fewest(r))
-	resumes, wanted := reached(r, "resumes")
-	p.compare("resumes", resumes.Want, wanted, r.Resumes.Succeeded, replayed(r))
+	if r.Run.Target.Dialect == dialectModern {
+		again, wanted := reached(r, "reissues")
+		p.compare("re-issued", again.Want, wanted, r.Drops.ReissuesAnswered, reissued(r))
+	} else {
+		resumes, wanted := reached(r, "resumes")
+		p.compare("resumes", resumes.Want, wanted, r.Resumes.Succeeded, replayed(r))
+	}
 	storms(p, r)
 	if r.LossBound95 > 0 && r.CutsAtRisk > 0 {
 		p.row(detailColumn, "bound")
@@ -123,6 +128,19 @@ func replayed(r *result.Result) string {
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// dialectModern is the revision in which a cut call is made again, not resumed.
+const dialectModern = "modern"
+
+// reissued says how cut calls went that were made again.
+func reissued(r *result.Result) string {
+	d := r.Drops
+	text := "answered, of " + some(d.Unanswered, "cut calls") + " without a response"
+	if d.ReissuesAnswered > 0 {
+		text += fmt.Sprintf("; p50 %s, p95 %s", span(d.ReissueP50Seconds), span(d.ReissueP95Seconds))
+	}
+	return text
 }
 
 func outcomes(r *result.Result) string {

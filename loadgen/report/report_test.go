@@ -93,6 +93,28 @@ func unsure() *result.Result {
 	}
 }
 
+// costly is a run against a target that resumes nothing.
+func costly() *result.Result {
+	r := unsure()
+	r.Seen = []string{"210 of 210 cut calls never got their response (70 % of all calls with this fault mix); 90 of 90 uncut calls complete",
+		"of 210 cut calls 203 ran to the end, 7 had not ended when the ledger was asked (ledger)",
+		"a re-issue costs p50 1.2 s and all 60 messages again (40 of 40 re-issued calls were answered); 40 of 40 ran twice (ledger)"}
+	r.Drops = result.Drops{Cut: 210, Unanswered: 210, Uncut: 90, UncutComplete: 90, Share: 0.7, HandlersFinished: 203, HandlersRunning: 7,
+		Reissued: 40, ReissuesAnswered: 40, ReissuedMessages: 2400, ReissueP50Seconds: 1.2, ReissueP95Seconds: 1.9, Twice: 40, TwiceKnown: 40}
+	return r
+}
+
+// modern is a run against a target of 2026-07-28.
+func modern() *result.Result {
+	r := holding()
+	r.Run.Target.Dialect, r.Run.Target.Protocol, r.LossBound95 = "modern", "2026-07-28", 0
+	r.Sentence = "4,210 messages in 300 streams met 310 cuts: a cut call is lost by design in 2026-07-28; 296 of 296 were made again and answered, " +
+		"and nothing of a call came after its cut."
+	r.Reached = []result.Reached{{Name: "reissues", Want: 30, Got: 296, OK: true}}
+	r.Drops = result.Drops{Cut: 300, Unanswered: 296, Reissued: 296, ReissuesAnswered: 296, ReissueP50Seconds: 1.2, ReissueP95Seconds: 1.9}
+	return r
+}
+
 func guilty() *result.Timeline {
 	return &result.Timeline{
 		Session: 5, Stream: 41, Call: `count {"n":60}`, Request: "2", Expected: "1-60 (params.total)",
@@ -140,6 +162,9 @@ func TestSummaries(t *testing.T) {
 		{"violated-narrow", violating(), report.Options{Width: 60}},
 		{"violated-strict", strict, report.Options{}},
 		{"inconclusive", unsure(), report.Options{}},
+		{"inconclusive-costs", costly(), report.Options{}},
+		{"inconclusive-costs-verbose", costly(), report.Options{Verbose: true}},
+		{"modern", modern(), report.Options{}},
 		{"inconclusive-narrow", unsure(), report.Options{Width: 50}},
 		{"inconclusive-empty", &result.Result{}, report.Options{}},
 	} {
