@@ -236,6 +236,23 @@ func TestFlagsOverProfile(t *testing.T) {
 	}
 }
 
+// TestForget: a profile that was written out names everything, also what does not belong
+// to another target.
+func TestForget(t *testing.T) {
+	p, err := profiles.Parse("f.yaml", []byte("server: {store: memory}\nload: {streams: 5}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Target.URL = "http://127.0.0.1:1/mcp"
+	if p.Validate() == nil {
+		t.Fatal("settings of the reference server pass with a target")
+	}
+	p.Forget("server")
+	if err := p.Validate(); err != nil || p.Explicit("server") || !p.Explicit("load.streams") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestArrivals(t *testing.T) {
 	for _, tc := range []struct {
 		name, load string

@@ -31,6 +31,17 @@ func (p *Profile) Mark(path string) {
 	p.explicit = marked // copies of p share the old one
 }
 
+// Forget makes the section at path one that nobody named: it belongs to another target.
+func (p *Profile) Forget(path string) {
+	left := map[string]bool{}
+	for k := range p.explicit {
+		if k != path && !strings.HasPrefix(k, path+".") && !strings.HasPrefix(k, path+"[") {
+			left[k] = true
+		}
+	}
+	p.explicit = left
+}
+
 // Resolve fills what follows from other fields and was not named itself: the
 // dialect from the protocol, the protocol from the dialect, the contract from
 // both. It can be called again after a change.

@@ -81,7 +81,7 @@ func allowed() map[string][]string {
 		"cmd/gapless/internal/stdio":    {"cmd/gapless/internal/process", guard},
 		"cmd/gapless/internal/survey":   {},
 
-		"cmd/gapless": {"cmd/gapless/internal/*", "profiles", "loadgen/judge", "loadgen/report", "loadgen/result", "chaos", "chaos/proxy", guard},
+		"cmd/gapless": {"cmd/gapless/internal/*", "profiles", "loadgen/judge", "loadgen/report", "loadgen/result", "loadgen/wire", "chaos", "chaos/proxy", guard},
 	}
 }
 

@@ -189,7 +189,13 @@ func loadSaved(cmd *cobra.Command, args []string, f *runFlags) (profiles.Profile
 	if f.stream != 0 {
 		saved.Profile.Reach, saved.Profile.Load.Hold = profiles.Reach{}, false
 	}
-	return saved.Profile, &saved.Offer, applyOverrides(cmd, &saved.Profile)
+	if cmd.Flags().Changed("target") {
+		saved.Profile.Forget("server") // which the saved run may have started
+	}
+	if err := applyOverrides(cmd, &saved.Profile); err != nil {
+		return saved.Profile, nil, err
+	}
+	return saved.Profile, &saved.Offer, lab.Lacking(saved.Profile.Target)
 }
 
 // labConfig draws what no two runs may share and says how the target is reached.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
 	"github.com/gapless-dev/gapless/loadgen/report"
 	"github.com/gapless-dev/gapless/profiles"
 )
@@ -76,10 +77,10 @@ func repeatCommand(cmd *cobra.Command, p profiles.Profile, seed uint64) string {
 	}
 	for _, o := range overrides() {
 		if flag := cmd.Flags().Lookup(o.name); flag.Changed {
-			line += " --" + o.name + " " + quote(flag.Value.String())
+			line += " --" + o.name + " " + quote(shown(o.name, flag.Value.String(), p))
 		}
 	}
-	for _, name := range []string{"stage", "fault"} {
+	for _, name := range []string{"stage", "fault", "threshold"} {
 		values, _ := cmd.Flags().GetStringArray(name) // declared by addOverrides
 		for _, v := range values {
 			line += " --" + name + " " + quote(v)
@@ -89,7 +90,7 @@ func repeatCommand(cmd *cobra.Command, p profiles.Profile, seed uint64) string {
 	for range headers {
 		line += " -H '…'"
 	}
-	for _, name := range []string{"strict", "yes"} {
+	for _, name := range []string{"strict", "insecure", "http2", "yes"} {
 		if cmd.Flags().Changed(name) {
 			line += " --" + name
 		}
@@ -98,6 +99,17 @@ func repeatCommand(cmd *cobra.Command, p profiles.Profile, seed uint64) string {
 		return line
 	}
 	return fmt.Sprintf("%s --seed %d", line, seed)
+}
+
+// shown is the value of a flag without what may be secret in it.
+func shown(name, value string, p profiles.Profile) string {
+	switch name {
+	case "target":
+		return lab.Withhold(p.Target).URL
+	case "http-proxy":
+		return lab.Withhold(p.Target).HTTPProxy
+	}
+	return value
 }
 
 // quote makes a word safe to paste into a shell.

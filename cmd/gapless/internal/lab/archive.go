@@ -38,7 +38,9 @@ func (x *experiment) save(t trial, j *judge.Judge) (*archive, error) {
 	if x.c.Save == "" {
 		return nil, nil
 	}
-	text, err := x.c.Profile.YAML()
+	kept := x.c.Profile
+	kept.Target = Withhold(kept.Target)
+	text, err := kept.YAML()
 	if err != nil {
 		return nil, err
 	}

@@ -90,6 +90,15 @@ func (x *experiment) control(ctx context.Context) (*control, error) {
 	return c, nil
 }
 
+// histories are the records of the control calls.
+func (c *control) histories() [][]history.Record {
+	all := make([][]history.Record, len(c.calls))
+	for i, call := range c.calls {
+		all[i] = call.records
+	}
+	return all
+}
+
 func (c *control) facts() judge.Facts {
 	streams := make([]judge.ControlStream, len(c.calls))
 	for i, call := range c.calls {

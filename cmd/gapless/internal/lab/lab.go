@@ -180,6 +180,9 @@ type trial struct {
 // from what the control calls taught; nothing seen later changes it.
 func (x *experiment) prepare(c *control) (trial, error) {
 	p, facts := x.c.Profile, c.facts()
+	if remark := buffered(c.histories(), c.target.Front); remark != "" {
+		x.remarks = append(x.remarks, remark)
+	}
 	twins, why := c.twins(p)
 	setup := judge.Setup{
 		Revision: c.target.Revision, Dialect: p.Target.Dialect, Transport: p.Target.Transport, Contract: judge.Contract(p.Judge.Contract),
@@ -335,8 +338,10 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	if died := x.deceased(); died != nil {
 		x.remarks = append(x.remarks, died.Error())
 	}
-	if passed := x.surpassed(); passed != "" {
-		x.remarks = append(x.remarks, passed)
+	for _, remark := range []string{x.surpassed(), court.idle.sentence()} {
+		if remark != "" {
+			x.remarks = append(x.remarks, remark)
+		}
 	}
 	x.storms = nemesis.Counts().Storms
 	tail = judge.Tail{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/gapless-dev/gapless/chaos"
 	"github.com/gapless-dev/gapless/internal/guard"
@@ -25,6 +26,7 @@ type court struct {
 	beside   loadgen.Observer // nil: nobody looks on
 
 	cuts    atomic.Int64
+	idle    idleCuts
 	settled chan *track
 	group   guard.Group
 	broken  chan struct{} // closed when the clerk panicked: nobody reads settled any more
@@ -43,6 +45,9 @@ type track struct {
 	call   string        // the key of its call in the ledger
 	saved  *history.Recorder
 	beside loadgen.StreamObserver // nil: nobody looks on
+	// Of the current exchange:
+	heard  time.Duration // when something last came, or the request left
+	struck bool          // a fault of ours ended it, or starves it
 }
 
 func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger, a *archive, beside loadgen.Observer) *court {
@@ -72,7 +77,16 @@ func (t *track) Observe(r *history.Record) {
 		t.beside.Observe(r)
 	}
 	switch r.Kind {
+	case history.KindAttempt:
+		t.heard, t.struck = r.At, false
+	case history.KindHead, history.KindEvent:
+		t.heard = r.At
+	case history.KindEnd:
+		if !t.struck {
+			t.court.idle.note(r.At-t.heard, r.End)
+		}
 	case history.KindInjection:
+		t.struck = true
 		if r.Injection.Ends { // what only slows a link down is no cut
 			t.court.cuts.Add(1)
 		}
