@@ -69,7 +69,7 @@ func parseOutputs(values, kinds []string, getenv func(string) string) (*outputs,
 		switch {
 		case kind == "html":
 			return nil, fmt.Errorf("-o html: not built yet; known: %s", strings.Join(kinds, ", "))
-		case !slices.Contains(kinds, kind) && slices.Contains(kindsOfRun(), kind):
+		case !slices.Contains(kinds, kind) && output{kind: kind}.live():
 			return nil, fmt.Errorf("-o %s: only while a run goes on, so with gapless run; known here: %s", kind, strings.Join(kinds, ", "))
 		case !slices.Contains(kinds, kind):
 			return nil, fmt.Errorf("-o %q: unknown; known: %s", kind, strings.Join(kinds, ", "))

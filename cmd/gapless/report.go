@@ -37,6 +37,9 @@ verdict.`,
 			if compares && streams {
 				return usageError{errors.New("--compare and --stream: runs are compared as a whole")}
 			}
+			if compares && before == "" { // an unset variable of a script
+				return usageError{errors.New("--compare: the value is empty")}
+			}
 			for _, dir := range append(args, before) {
 				if err := savedDir(dir); err != nil {
 					return err
