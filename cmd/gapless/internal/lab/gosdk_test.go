@@ -16,9 +16,13 @@ import (
 // counts, on real TCP: what a user of that SDK would test.
 func goSDK(t *testing.T) (url string) {
 	t.Helper()
+	return goSDKWith(t, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})
+}
+
+func goSDKWith(t *testing.T, o *mcp.StreamableHTTPOptions) (url string) {
+	t.Helper()
 	server := countServer()
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, o)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
