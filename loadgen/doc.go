@@ -10,11 +10,27 @@
 // between attempts and calls the [StreamObserver]; no lock is shared between streams
 // while events pass.
 //
-// A stream makes one POST. When its exchange ends without the response and an event
+// A stream makes one of the run's calls (Config.Calls): a POST of tools/call,
+// resources/read or prompts/get. When its exchange ends without the response and an event
 // id was committed, it waits as long as the target asked for and asks for the rest with
 // GET and Last-Event-ID, again and again until the response, a refusal for good or the
-// deadline. The POST is never repeated, and nothing is asked once the response was
-// dispatched.
+// deadline. A call that may have run is never sent twice, and nothing is asked once the
+// response was dispatched.
+//
+// # What stands in the way
+//
+// 429 and 503 are no answer but a wish for patience: the request is sent again after
+// Retry-After, or longer after each failure, for as long as a call may take; a call gets
+// another id each time. Redirects are never followed. The credential of the run is asked
+// for before each exchange; without one nothing is sent. What a person has to know of all
+// this is in a [*HandshakeError], a [*CredentialError] or in Report.Complaints.
+//
+// # 2026-07-28
+//
+// With Config.Modern there is no handshake and no session: server/discover is asked once,
+// every request says for itself what it needs, and a cut call is over. Before it settles it
+// is made again once, as a call of its own (history.ProbeReissue), which in earlier
+// revisions is done for a sample of those that cannot be resumed.
 //
 // # Two models
 //
@@ -46,10 +62,12 @@
 //	               response; it is not resumed
 //	indeterminate  cut before the first committed id by a fault of ours, or a rested link
 //	               turned out to be closed: nobody can tell whether the call ran
-//	not sent       no session, no link, or the request was not written whole
+//	not sent       no session, no link, no credential, the request was not written whole,
+//	               or the target had no time for it (429, 503) until it was too late
 //	refused        a status other than 2xx to the POST; on a resume any but 409, 429
 //	               and 5xx. 404 also ends the session: later arrivals open another
-//	undecided      stopped, or too late while the target was not silent
+//	undecided      stopped, or too late while the target was not silent, or while it
+//	               answered the resumes with 429 or 503
 //	failed         cut by the target before the first committed id; too late after
 //	               Config.Silence of silence; too many attempts that led nowhere
 //

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +87,21 @@ func hostiles() []hostile {
 	}
 }
 
+// metered counts what is read of a link.
+type metered struct {
+	net.Conn
+	read *atomic.Int64
+}
+
+func (*metered) Begin(Exchange) {}
+func (*metered) End() bool      { return true }
+
+func (m *metered) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	m.read.Add(int64(n))
+	return n, err
+}
+
 // endless writes a text until nobody takes it any more.
 func endless(text string, pause time.Duration) func(v *visit) {
 	return func(v *visit) {
@@ -134,6 +151,8 @@ func TestHostileTargets(t *testing.T) {
 				c.spoil(g)
 				cfg := g.config(PlanConfig{Seed: 1, Streams: 5, Calls: 10, Sessions: 1})
 				cfg.Limits = wire.Limits{Line: 1 << 20, Event: 1 << 20}
+				var read atomic.Int64
+				g.hurt = func(conn net.Conn) Link { return &metered{conn, &read} }
 				began := time.Now()
 				rep, err := g.run(cfg)
 				if err != nil {
@@ -149,6 +168,9 @@ func TestHostileTargets(t *testing.T) {
 				}
 				if n := len(g.visits); n > c.requests {
 					t.Errorf("%d requests", n)
+				}
+				if n := read.Load(); n > 10*(1<<20+1<<17) {
+					t.Errorf("%d bytes were read: each call may take its limits and what was on its way", n)
 				}
 				has(t, "complaint", rep.Complaints.First, c.says)
 			})

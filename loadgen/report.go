@@ -32,7 +32,8 @@ type Report struct {
 	// Resumes counts the attempts to resume.
 	Resumes Resumes
 	// Links opened, Sessions opened (a session that was lost counts again), and Answers
-	// sent to requests of the target; Probes that were asked, on sampled streams.
+	// sent to requests of the target; Probes that were asked, and calls that were made
+	// again, on sampled streams.
 	Links, Sessions, Answers, Probes int64
 	// Throttled counts the answers 429 and 503 that the target gave to calls and handshakes.
 	Throttled int64

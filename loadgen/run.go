@@ -160,7 +160,8 @@ func (r *runner) paced(ctx context.Context, timer *time.Timer, due time.Duration
 	if due = max(due, r.next); !r.wait(ctx, timer, due) {
 		return due, false
 	}
-	r.next = max(due, r.now()) + time.Duration(math.Ceil(float64(time.Second)/r.c.MaxRate))
+	apart := math.Ceil(float64(time.Second) / r.c.MaxRate)
+	r.next = max(due, r.now()) + time.Duration(min(apart, float64(forever)))
 	return due, true
 }
 

@@ -18,24 +18,24 @@ type stream struct {
 	obs  StreamObserver
 	sess *session
 
-	token   string
-	id      string // the JSON-RPC id as it stands in the request
-	body    []byte
-	fields  []wire.Field
-	dropAt  int // the canary drops the message with this ordinal; -1 the response, 0 nothing
-	dropped bool
+	token  string
+	id     string // the JSON-RPC id as it stands in the request
+	body   []byte
+	fields []wire.Field
+	dropAt int // the canary drops the message with this ordinal; -1 the response, 0 nothing
 
+	cancelAt    int      // cancel after so many messages; 0 never
+	sample      *sample  // nil unless the stream is to be probed
+	cut         *cutCall // nil unless the call is being made again
+	dropped     bool
 	seated      bool // holds the session's seat for GET streams
 	pinged      bool // the call is sent in one batch with a ping
 	ponged      bool // which was answered
 	called      bool // the call of a GET stream was made
 	refusedCall bool // it was answered with an error
-	cancelAt    int  // cancel after so many messages; 0 never
 	cancelled   bool
-	several     bool     // the event at hand is a batch
-	sample      *sample  // nil unless the stream is to be probed
-	severed     bool     // cut, and nothing leads back
-	cut         *cutCall // nil unless the call is being made again
+	several     bool // the event at hand is a batch
+	severed     bool // cut, and nothing leads back
 
 	rd  wire.Reader
 	ev  wire.Event
@@ -61,10 +61,10 @@ type stream struct {
 
 	// Of the current or last exchange:
 	l        *link // nil between exchanges
-	got      bool  // a byte of the response was read
 	status   int
-	struck   bool          // a fault of ours ended it
-	hurt     time.Duration // when
+	hurt     time.Duration // when a fault of ours ended it
+	struck   bool          // which one did
+	got      bool          // a byte of the response was read
 	madeUp   bool          // the link made up the status, the target never saw the request
 	busy     bool          // the status asks for patience, or there was no credential
 	gained   bool          // a message came or the cursor moved

@@ -50,7 +50,7 @@ func busyAnswer(resp *wire.Response) error {
 // patiently repeats a request for as long as its answer is 429 or 503: each time after
 // what the target asked for, or longer after each failure. When the next try would come
 // after until, it waits until then, so that the target is left in peace, and returns the
-// *busyError; in a hurry, at once.
+// *busyError; in a hurry, at once, and as soon as the run is halted.
 func (r *runner) patiently(ctx context.Context, key uint32, until time.Duration, hurry bool, try func() error) error {
 	for n := 1; ; n++ {
 		err := try()
@@ -65,8 +65,15 @@ func (r *runner) patiently(ctx context.Context, key uint32, until time.Duration,
 		if late && hurry {
 			return full
 		}
+		var halt <-chan struct{}
+		if hurry {
+			halt = r.c.Halt
+		}
 		timer := time.NewTimer(min(wait, until-r.now()))
 		select {
+		case <-halt:
+			timer.Stop()
+			return full
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()

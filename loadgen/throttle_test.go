@@ -142,6 +142,23 @@ func TestHandshakeThatNeverGetsThrough(t *testing.T) {
 	}
 }
 
+func TestHaltEndsAWaitForAHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTarget(t)
+		g.special = func(v *visit) bool { v.status(503, "Retry-After: 50"); return true }
+		halt := make(chan struct{})
+		time.AfterFunc(3*time.Second, func() { close(halt) })
+		cfg := g.config(one)
+		cfg.Halt = halt
+		began := time.Now()
+		_, err := g.run(cfg)
+		var bad *HandshakeError
+		if took := time.Since(began); !errors.As(err, &bad) || took != 3*time.Second {
+			t.Errorf("error %v after %v", err, took)
+		}
+	})
+}
+
 func TestBusyHandshakeOfALaterSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTarget(t)
