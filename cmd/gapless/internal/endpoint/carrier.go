@@ -37,6 +37,7 @@ type carrier struct {
 	ctx      context.Context // of the requests
 	cancel   context.CancelFunc
 	serving  guard.Group
+	answered bool // once, on this link; of serve
 
 	mu             sync.Mutex
 	idle           bool // no exchange is under way
@@ -196,11 +197,13 @@ func (c *carrier) serve() {
 		in.N = math.MaxInt64
 		c.rests(true)
 		if c.h2.Err() != nil {
+			c.fail(io.ErrClosedPipe)
 			return
 		}
 		_, err := requests.Peek(1)
 		c.rests(false)
 		if err != nil {
+			c.fail(err)
 			return
 		}
 		in.N = maxHead
@@ -223,14 +226,22 @@ func (c *carrier) serve() {
 // fail keeps what ended the link: a broken connection as the system said it, the plain
 // end of one as nothing.
 func (c *carrier) fail(err error) {
+	var plain *handshakeError
+	var broken *net.OpError
+	if secure, is := c.under.(*secureLink); is && !c.answered && (c.h2.Err() != nil || errors.As(err, &broken)) {
+		err = secure.plain(err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case c.closed:
+	case errors.As(err, &plain):
+		c.err = plain
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 	case errors.Is(err, syscall.ECONNRESET):
 		c.err = syscall.ECONNRESET
 	default:
-		c.err = fmt.Errorf("HTTP/2: %w", plainAlert(err))
+		c.err = fmt.Errorf("HTTP/2: %w", err)
 	}
 }
 
@@ -254,6 +265,7 @@ func (c *carrier) exchange(request *http.Request) error {
 	if err != nil {
 		return err
 	}
+	c.answered = true
 	defer response.Body.Close()
 	if err := c.answer(response, request.Close); err != nil {
 		return err

@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -25,7 +24,7 @@ func (e *Endpoint) dialSecure(ctx context.Context) (net.Conn, error) {
 	conn, err := e.offer(ctx, "http/1.1")
 	switch {
 	case err == nil && (e.version == "1.1" || e.settled.Load() || conn.ConnectionState().NegotiatedProtocol != ""):
-		return secureLink{conn}, nil
+		return conn, nil
 	case err != nil && (e.version == "1.1" || !refusesProtocol(err)):
 		return nil, err
 	}
@@ -42,11 +41,11 @@ func (e *Endpoint) dialSecure(ctx context.Context) (net.Conn, error) {
 		return nil, fmt.Errorf("it takes neither HTTP/1.1 nor HTTP/2: %w", errH2)
 	}
 	e.settled.Store(true)
-	return secureLink{conn}, nil
+	return conn, nil
 }
 
 // offer opens TLS with one protocol.
-func (e *Endpoint) offer(ctx context.Context, protocol string) (*tls.Conn, error) {
+func (e *Endpoint) offer(ctx context.Context, protocol string) (*secureLink, error) {
 	conn, err := e.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -93,6 +92,14 @@ func newTransport(secure bool) *http.Transport {
 	return t
 }
 
+// bare returns what the transport knows as TLS.
+func bare(conn net.Conn) net.Conn {
+	if secure, is := conn.(*secureLink); is {
+		return secure.Conn
+	}
+	return conn
+}
+
 // carry makes conn, which it owns from now on, an HTTP/2 connection.
 func (e *Endpoint) carry(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	scheme := "http"
@@ -100,7 +107,7 @@ func (e *Endpoint) carry(ctx context.Context, conn net.Conn) (net.Conn, error) {
 		scheme = "https"
 	}
 	// The address is not dialled; the transport only wants one.
-	h2, err := e.h2.NewClientConn(context.WithValue(ctx, dialled{}, conn), scheme, net.JoinHostPort("localhost", "0"))
+	h2, err := e.h2.NewClientConn(context.WithValue(ctx, dialled{}, bare(conn)), scheme, net.JoinHostPort("localhost", "0"))
 	if err != nil {
 		_ = conn.Close() // nothing was sent over it
 		return nil, fmt.Errorf("HTTP/2: %w", err)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -115,29 +116,71 @@ func readFile(name string) ([]byte, error) {
 	return text, nil
 }
 
-// A secureLink is TLS whose errors say what to do. A server that misses a client
-// certificate says so in answer to the first bytes, behind the handshake.
-type secureLink struct{ *tls.Conn }
+// A secureLink is TLS whose errors say what to do. Since TLS 1.3 a server judges the client
+// certificate behind the handshake, so that the first exchange meets what it thinks of it.
+type secureLink struct {
+	*tls.Conn
+	// asked: the server has asked for a client certificate; shown: it was given one.
+	asked, shown bool
+	heard        atomic.Bool // something from the server
+}
 
 // Read reads from the connection.
-func (l secureLink) Read(p []byte) (int, error) {
+func (l *secureLink) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
-	if err != nil {
-		err = plainAlert(err)
+	if n > 0 && !l.heard.Load() {
+		l.heard.Store(true)
+	}
+	if err != nil && !l.heard.Load() {
+		err = l.plain(err)
 	}
 	return n, err
 }
 
+// Write writes to the connection.
+func (l *secureLink) Write(p []byte) (int, error) {
+	n, err := l.Conn.Write(p)
+	if err != nil && !l.heard.Load() {
+		err = l.plain(err)
+	}
+	return n, err
+}
+
+// plain says what the end of a connection means on which nothing was heard. The alert of the
+// server says it best, but where we write at the same time it is often lost.
+func (l *secureLink) plain(err error) error {
+	var plain *handshakeError
+	switch alert := plainAlert(err); {
+	case errors.As(alert, &plain):
+		return alert
+	case !l.asked, errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
+		return err
+	case !l.shown:
+		return &handshakeError{err, "the server asked for a client certificate and broke the connection without one: give target.tls.cert and target.tls.key"}
+	}
+	return &handshakeError{err, "the server asked for a client certificate and then broke the connection: it may not accept the one in target.tls.cert"}
+}
+
 // encrypt makes TLS over conn, which it owns from now on.
-func encrypt(ctx context.Context, conn net.Conn, base *tls.Config, name string, protocols ...string) (*tls.Conn, error) {
-	c := base.Clone()
+func encrypt(ctx context.Context, conn net.Conn, base *tls.Config, name string, protocols ...string) (*secureLink, error) {
+	c, l := base.Clone(), new(secureLink)
 	c.ServerName, c.NextProtos = name, protocols
-	secure := tls.Client(conn, c)
-	if err := secure.HandshakeContext(ctx); err != nil {
+	c.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		l.asked = true
+		for i := range base.Certificates {
+			if asked.SupportsCertificate(&base.Certificates[i]) == nil {
+				l.shown = true
+				return &base.Certificates[i], nil
+			}
+		}
+		return new(tls.Certificate), nil // none
+	}
+	l.Conn = tls.Client(conn, c)
+	if err := l.HandshakeContext(ctx); err != nil {
 		_ = conn.Close() // nothing was sent over it
 		return nil, plainHandshake(err, name)
 	}
-	return secure, nil
+	return l, nil
 }
 
 // plainHandshake says in plain words why a handshake failed and what to do.
@@ -171,8 +214,8 @@ func plainAlert(err error) error {
 		return err
 	}
 	for _, alert := range [...]struct{ text, plain string }{
-		{"certificate required", "the server wants a client certificate: give target.tls.cert and target.tls.key"},
-		{"bad certificate", "the server does not accept the client certificate, or wants one: see target.tls.cert and target.tls.key"},
+		{"certificate required", "the server asked for a client certificate: give target.tls.cert and target.tls.key"},
+		{"bad certificate", "the server asked for a client certificate and accepts none or not this: see target.tls.cert and target.tls.key"},
 		{"unknown certificate authority", "the server does not know who signed the client certificate in target.tls.cert"},
 		{"expired certificate", "the server says that the client certificate in target.tls.cert has expired"},
 		{"unrecognized name", "the server knows no host of this name"},

@@ -145,15 +145,23 @@ func TestClientCertificate(t *testing.T) {
 			}
 			// TLS 1.3 tells of a certificate that is missing behind the handshake.
 			config.TLS.Cert, config.TLS.Key = "", ""
-			e := made(t, config)
-			link, err := e.Dial(t.Context())
-			if err == nil {
-				_, err = wire.NewConn(link, wire.Limits{}).RoundTrip(request(e, "POST", "{}"))
-				_ = link.Close() // what failed is err
-			}
-			refused(t, err, "wants a client certificate", "target.tls.cert")
+			refused(t, attempt(t, made(t, config)), "asked for a client certificate", "give target.tls.cert")
+			config.TLS.Cert, config.TLS.Key = newAuthority(t).files(&x509.Certificate{})
+			refused(t, attempt(t, made(t, config)), "client certificate", "target.tls.cert")
 		})
 	}
+}
+
+// attempt opens a link and makes an exchange, and returns what failed.
+func attempt(t *testing.T, e *Endpoint) error {
+	t.Helper()
+	link, err := e.Dial(t.Context())
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	_, err = wire.NewConn(link, wire.Limits{}).RoundTrip(request(e, "POST", "{}"))
+	return err
 }
 
 func TestServerName(t *testing.T) {
