@@ -103,8 +103,14 @@ func sent(err error) bool {
 
 // lacking says why the plan's GET streams cannot be carried out.
 func (c Config) lacking() error {
-	if c.Plan.Gets() > 0 && len(c.Calls) > 0 && c.Calls[0].Expected == 0 {
+	if c.Plan.Gets() == 0 || len(c.Calls) == 0 {
+		return nil
+	}
+	switch first := c.Calls[0]; {
+	case first.Expected == 0:
 		return fmt.Errorf("%d GET streams need the number of messages per call: nothing else tells when they are done", c.Plan.Gets())
+	case or(first.Numbering.Method, methodProgress) != methodProgress:
+		return fmt.Errorf("%d GET streams need %s: on them nothing but the progress token tells whose a message is", c.Plan.Gets(), methodProgress)
 	}
 	return nil
 }

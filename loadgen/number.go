@@ -56,10 +56,10 @@ func (n *numbers) begin(of *numbering) {
 // exchanges it comes; on a GET stream nothing tells that.
 func (s *stream) number(e *history.Event, data []byte) {
 	n, m := &s.num, &s.msg
-	if string(m.Method) != n.method {
+	if string(m.Method) != n.method || e.Owner == history.OwnerUnmarked && s.hears() {
 		return
 	}
-	n.own = e.Owner == history.OwnerSelf || e.Owner == history.OwnerUnmarked && !s.hears()
+	n.own = e.Owner <= history.OwnerSelf
 	switch f := n.found; {
 	case n.twin != nil:
 		n.compare(e, data)

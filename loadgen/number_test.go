@@ -3,6 +3,7 @@ package loadgen
 import (
 	"crypto/sha256"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"slices"
 	"strings"
@@ -178,6 +179,7 @@ func TestPointersIntoProgress(t *testing.T) {
 		{Numbering{Method: "notifications/message", Sequence: "/params/_meta/steps/1"}, "0/0- 0/0- end"},
 		{Numbering{Digest: "/params/sum", Payload: "/params/message"}, "10/30+ 20/30! end"},
 		{Numbering{Digest: "/params/sum", Payload: "/params/nothing"}, "10/30! 20/30! end"},
+		{Numbering{Digest: "/params/empty", Payload: "/params/nothing"}, "10/30! 20/30! end"},
 		{Numbering{Digest: "/params/nothing", Payload: "/params/message"}, "10/30- 20/30- end"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -185,7 +187,7 @@ func TestPointersIntoProgress(t *testing.T) {
 			g.call = func(v *visit) {
 				v.sse()
 				for k := 1; k <= 2; k++ {
-					v.send(fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%q,\"progress\":%d,\"total\":30,\"message\":\"a\",\"sum\":\"0cc175b9c0f1b6a831c399e26977266%d\",\"_meta\":{\"steps\":[0,%d]}}}\n\n",
+					v.send(fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%q,\"progress\":%d,\"total\":30,\"message\":\"a\",\"empty\":\"00000000\",\"sum\":\"0cc175b9c0f1b6a831c399e26977266%d\",\"_meta\":{\"steps\":[0,%d]}}}\n\n",
 						v.token, k*10, k, k))
 				}
 				v.send(result("r", v.id))
@@ -245,6 +247,7 @@ func TestTwinNumbers(t *testing.T) {
 		{"equal ones, whole", "a a b a", "a a", "b a", "1/4+ 2/4+ 3/4+ 4/4+ end"},
 		{"equal ones, one lost", "a a b a", "a", "b a", "1/4+ 3/4+ 2/4+ end"},
 		{"equal ones, one twice", "a a b a", "a a", "b a a", "1/4+ 2/4+ 3/4+ 4/4+ 4/4+ end"},
+		{"altered before the cut", "a b c d", "a B", "b c d", "1/4+ 0/0! 2/4+ 3/4+ 4/4+ end"},
 	} {
 		tw := learntTwin(t, strings.Fields(tt.texts))
 		synctest.Test(t, func(t *testing.T) {
@@ -257,6 +260,8 @@ func TestTwinNumbers(t *testing.T) {
 			}
 			g.call = func(v *visit) { say(v, tt.first); v.end() }
 			g.resume = func(v *visit, _ int) { say(v, tt.second); v.send(result("r", "1")); v.end() }
+			var delivered []int
+			g.hurt = func(c net.Conn) Link { return beginning{plain{c}, &delivered} }
 			cfg := g.config(one)
 			cfg.Observer = seen
 			cfg.Calls[0].Expected, cfg.Calls[0].Numbering = tw.N(), Numbering{Method: "notifications/message", Twin: tw}
@@ -264,6 +269,7 @@ func TestTwinNumbers(t *testing.T) {
 				t.Fatal(err)
 			}
 			has(t, tt.name, seen.counts(), tt.want)
+			has(t, tt.name+": delivered before the resume", delivered[1], len(strings.Fields(tt.first))-strings.Count(tt.want[:12], "0/0"))
 		})
 	}
 }
@@ -273,7 +279,8 @@ func TestTwinNumbers(t *testing.T) {
 func TestTwinOnAnotherStream(t *testing.T) {
 	var sibling string
 	raw := func(token string, k int) []byte {
-		return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"message":"step %d","progress":%d,"progressToken":%q}}`, k, k*10, token)
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"message":"step","sum":"%08x","progress":%d,"progressToken":%q}}`,
+			crc32.ChecksumIEEE([]byte("step")), k*10, token)
 	}
 	tw, err := twin.Learn([][][]byte{{raw("a", 1), raw("a", 2)}, {raw("b", 1), raw("b", 2)}})
 	if err != nil {
@@ -284,7 +291,7 @@ func TestTwinOnAnotherStream(t *testing.T) {
 		sibling = NewMarks("00000000", []byte("secret")).Of(1, 2)
 		g.call = func(v *visit) {
 			v.sse()
-			for _, m := range [][]byte{raw(v.token, 1), raw(sibling, 2), raw(sibling, 3), raw(v.token, 2)} {
+			for _, m := range [][]byte{raw(v.token, 1), raw(sibling, 2), raw(sibling, 3), raw(v.token, 2), raw(v.token, 4)} {
 				v.send(fmt.Sprintf("data: %s\n\n", m))
 			}
 			v.send(result("r", v.id))
@@ -292,12 +299,43 @@ func TestTwinOnAnotherStream(t *testing.T) {
 		}
 		cfg := g.config(one)
 		cfg.Observer = seen
-		cfg.Calls[0].Numbering = Numbering{Twin: tw}
+		cfg.Calls[0].Numbering = Numbering{Twin: tw, Digest: "/params/sum", Payload: "/params/message"}
 		if _, err := g.run(cfg); err != nil {
 			t.Fatal(err)
 		}
-		has(t, "messages", seen.counts(), "1/2+ 2/0- 0/0- 2/2+ end")
+		has(t, "messages", seen.counts(), "1/2+ 2/0+ 0/0+ 2/2+ 0/0! end") // the digest of the last is right, and it is none of the call
 		has(t, "owner", seen.kind(history.KindEvent)[1].Event.Owner, history.OwnerOtherStream)
+	})
+}
+
+// TestUnmarkedOnAGetStream: only its token says that a message belongs to the call.
+func TestUnmarkedOnAGetStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, called := hearing(t)
+		seen := new(recorder)
+		g.resume = func(v *visit, _ int) {
+			v.sse()
+			token := <-called
+			for k := 1; k <= 2; k++ {
+				v.send(fmt.Sprintf("id: u%d\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":%d}}\n\n", k, k))
+			}
+			for k := 1; k <= 3; k++ {
+				v.send(v.progress(fmt.Sprint("e", k), token, k, 3))
+			}
+			v.hang()
+		}
+		cfg := getOnly(g, 1)
+		cfg.Observer = seen
+		rep, err := g.run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, "messages", seen.counts(), "end 0/0- 0/0- 1/3- 2/3- 3/3-")
+		has(t, "outcome", rep.Gets[history.OutcomeCompleted], 1)
+		cfg.Calls[0].Numbering = byLog
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "1 GET streams need notifications/progress") {
+			t.Errorf("got %v", err)
+		}
 	})
 }
 
