@@ -7,8 +7,8 @@ import (
 )
 
 // Quantile returns the quantile q, in percent, of a phase so far, and how many
-// latencies it rests on. The last few of each open stream are not among them yet. It
-// may be called at any time, and holds up the streams for some ten microseconds.
+// latencies it rests on. The last few event gaps of each open stream are not among them
+// yet. It may be called at any time, and holds up the streams for some ten microseconds.
 func (l *Live) Quantile(p Phase, q float64) (time.Duration, int64) {
 	r := l.running.Load()
 	if r == nil {

@@ -24,13 +24,16 @@ func TestLiveFigures(t *testing.T) {
 		g.call = func(v *visit) {
 			if calls++; calls == 2 { // the first one has settled by then
 				near(t, live, FirstEvent, time.Second, 1)
-				near(t, live, Completion, time.Second, 1)
+				near(t, live, Completion, 2*time.Second, 1)
 				if got := live.Outcomes()[history.OutcomeCompleted]; got != 1 {
 					t.Errorf("%d completed while the second call is open, want 1", got)
 				}
 			}
 			time.Sleep(time.Second)
 			v.sse()
+			v.send(v.progress("e1", v.token, 1, 1))
+			time.Sleep(time.Second)
+			near(t, live, FirstEvent, time.Second, int64(calls)) // though the call is still open
 			v.send(result("r", v.id))
 			v.end()
 		}

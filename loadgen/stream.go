@@ -418,5 +418,8 @@ func (s *stream) measure(p Phase, d time.Duration) {
 	case s.a.Kind == history.StreamGet && (p == FirstEvent || p == Completion || p == StartDelay):
 	default:
 		s.batch.add(&s.r.measured, p, d)
+		if p != EventGap { // these are few, and Live.Quantile is asked while they are new
+			s.batch.flush(&s.r.measured)
+		}
 	}
 }
