@@ -99,7 +99,7 @@ func TestSentencesOfContracts(t *testing.T) {
 			`4 messages in 1 stream survived 1 cut: none lost otherwise, none repeated, all in order; 1 fell between two links, as the contract "none" allows.`, ""},
 		{"none, without ids", "stream 1 session 1 load\nnoids\npost\nhead 200 sse\nm 1-2\ncut rst mid-event early\nend reset\nsettled indeterminate\nledger 5 resp=0 cancelled\n" +
 			"stream 2 session 1 load\nnoids\npost\nhead 200 sse\nm 1-5\n" + done, both(under(judge.NoPromise), noIDs),
-			`7 messages in 2 streams survived 1 cut: none lost otherwise, none repeated, all in order; 3 fell between two links and 1 response of a cut call never came, as the contract "none" allows.`, ""},
+			`7 messages in 2 streams survived 1 cut: none lost otherwise, none repeated, all in order; 3 went with a cut call and 1 response of a cut call never came, as the contract "none" allows.`, ""},
 	}
 	for _, r := range rows {
 		setup := ledgerSetup()

@@ -15,6 +15,9 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	add(j.stdio(), "a stdio server has one pipe and nothing to come back to")
 	j.whyNoResumption(v, add)
 	add(sp.throttled > 0, "%s given up while the target answered 429 or 503: it limits the rate", plural(sp.throttled, "call was", "calls were"))
+	add(sp.misfits > 0, "before any fault %s messages equal to none of the control calls: the comparison does not fit them",
+		plural(sp.misfits, "call brought", "calls brought"))
+	add(sp.uncalled > 0, "%s messages that no control call had shown: nothing tells which others were due", plural(sp.uncalled, "call brought", "calls brought"))
 	add(t.Stopped != "", "the run was stopped before its plan was carried out: %s", t.Stopped)
 	if j.setup.Faults == 0 {
 		add(true, "the run plans no faults, so resuming was not judged: no cut, no resume")
@@ -27,9 +30,6 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	}
 	add(!j.setup.told() && j.setup.Oracle != OracleResponse,
 		"nothing tells which messages should arrive: no ledger, and the control calls neither number theirs alike nor agree")
-	add(sp.misfits > 0, "before any fault %s messages equal to none of the control calls: the comparison does not fit them",
-		plural(sp.misfits, "call brought", "calls brought"))
-	add(sp.uncalled > 0, "%s messages that no control call had shown: nothing tells which others were due", plural(sp.uncalled, "call brought", "calls brought"))
 	for i, inv := range v.Invariants {
 		add(j.roles[i] == Demanded && inv.Verdict == "inconclusive" && inv.Checked == 0, "%s saw nothing", inv.Name)
 	}

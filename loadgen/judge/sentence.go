@@ -81,8 +81,11 @@ func (j *Judge) promise(v *Verdict) string {
 	var allowed []string
 	if lost > 0 {
 		where := "went with a refused cursor"
-		if j.setup.Contract == NoPromise {
+		switch {
+		case j.setup.Contract == NoPromise && v.Resumes.Succeeded > 0:
 			where = "fell between two links"
+		case j.setup.Contract == NoPromise:
+			where = "went with a cut call"
 		}
 		allowed = append(allowed, thousands(lost)+" "+where)
 	}

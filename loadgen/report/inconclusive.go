@@ -14,7 +14,7 @@ func inconclusive(p *page, r *result.Result) {
 	missed := missed(r)
 	var why []string
 	for _, w := range r.Why {
-		if !slices.Contains(missed, w) && !strings.Contains(r.Sentence, w) { // else it is said beside it
+		if !slices.Contains(missed, spoken(w)) && !strings.Contains(r.Sentence, w) { // else it is said beside it
 			why = append(why, w)
 		}
 	}
@@ -27,12 +27,15 @@ func inconclusive(p *page, r *result.Result) {
 	p.list("next", r.Next)
 }
 
+// spoken writes a name from a profile as people do.
+func spoken(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
 // missed lists what the run wanted to meet and did not.
 func missed(r *result.Result) []string {
 	var out []string
 	for _, x := range r.Reached {
 		if !x.OK {
-			out = append(out, fmt.Sprintf("%s: wanted %s, got %s", strings.ReplaceAll(x.Name, "_", " "), count(x.Want), count(x.Got)))
+			out = append(out, fmt.Sprintf("%s: wanted %s, got %s", spoken(x.Name), count(x.Want), count(x.Got)))
 		}
 	}
 	return out

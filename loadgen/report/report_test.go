@@ -96,6 +96,8 @@ func unsure() *result.Result {
 // costly is a run against a target that resumes nothing.
 func costly() *result.Result {
 	r := unsure()
+	r.Why = append(r.Why, "judged_cuts: wanted 30, got 0") // said among what was not reached
+	r.Reached = append(r.Reached, result.Reached{Name: "judged_cuts", Want: 30})
 	r.Seen = []string{"210 of 210 cut calls never got their response (70 % of all calls with this fault mix); 90 of 90 uncut calls complete",
 		"of 210 cut calls 203 ran to the end, 7 had not ended when the ledger was asked (ledger)",
 		"a re-issue costs p50 1.2 s and all 60 messages again (40 of 40 re-issued calls were answered); 40 of 40 ran twice (ledger)"}
