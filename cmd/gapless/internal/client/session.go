@@ -69,6 +69,9 @@ func (c *Client) Initialize(ctx context.Context, revision string) (*Session, err
 	return s, nil
 }
 
+// Unasked returns a session of a revision from [Modern] on without a word to the server.
+func (c *Client) Unasked(revision string) *Session { return &Session{c: c, revision: revision} }
+
 // ID returns the session id, "" if the server gave none.
 func (s *Session) ID() string { return s.id }
 

@@ -69,8 +69,8 @@ func resumeAttached(ctx context.Context, x *run) error {
 	return nil
 }
 
-// silence is how long a peer says and reads nothing before it comes back.
-const silence = time.Second
+// silence is how long a peer reads nothing before it comes back.
+func (x *run) silence() time.Duration { return x.Quiet * 2 / 3 }
 
 // goSilent leaves the link of a call open, reads it no more, and resumes on another.
 func goSilent(ctx context.Context, x *run) error {
@@ -83,7 +83,7 @@ func goSilent(ctx context.Context, x *run) error {
 		return err
 	}
 	defer c.close()
-	if !pause(ctx, silence) {
+	if !pause(ctx, x.silence()) {
 		return ctx.Err()
 	}
 	r, err := x.resume(ctx, s, c.cursor())
@@ -102,7 +102,7 @@ func goSilent(ctx context.Context, x *run) error {
 	case !r.sse:
 		return errors.New("the resume was refused: " + r.short())
 	case r.response() != nil:
-		x.sheet.set("stalled-resume", Conforming, "resumed after %s, and the response came", took(silence+r.waited))
+		x.sheet.set("stalled-resume", Conforming, "resumed after %s, and the response came", took(x.silence()+r.waited))
 	default:
 		x.sheet.set("stalled-resume", Deviating, "resumed, but the response never came: %s", r.short())
 	}
@@ -116,7 +116,7 @@ func (x *run) stillHeld(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if !pause(ctx, k.took-time.Since(c.began)+silence) {
+	if !pause(ctx, k.took-time.Since(c.began)+x.silence()) {
 		return ctx.Err()
 	}
 	st, err := x.get(ctx, c.s, c.cursor())

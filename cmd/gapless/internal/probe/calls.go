@@ -140,7 +140,7 @@ func stallReader(ctx context.Context, x *run) error {
 	if !c.sse {
 		return errors.New("the call is answered " + c.short())
 	}
-	if !pause(ctx, silence/2) {
+	if !pause(ctx, x.silence()) {
 		return ctx.Err()
 	}
 	beside, err := x.pingTime(ctx, s)

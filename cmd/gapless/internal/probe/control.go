@@ -42,6 +42,9 @@ func controlCall(ctx context.Context, x *run) error {
 	defer func() { c.close() }()
 	if !c.sse {
 		x.account(c.stream)
+		if c.status == 200 && !c.json {
+			x.sheet.set("stream-type", Deviating, "%s", kindOf(c.stream))
+		}
 		if c.response() == nil {
 			return fmt.Errorf("the call was answered %s", c.short())
 		}

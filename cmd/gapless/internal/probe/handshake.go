@@ -73,11 +73,13 @@ func handshakes(ctx context.Context, x *run) error {
 			name = "revision-unknown"
 		}
 		x.negotiated(name, revision, h)
+		if revision == newest && h.st.status == 200 {
+			x.sheet.yes("initialize-answer", h.st.sse || h.st.json, "%s", kindOf(h.st))
+		}
 		if h.revision == "" {
 			continue
 		}
 		if revision == newest {
-			x.sheet.yes("initialize-answer", h.st.sse || h.st.json, "%s", kindOf(h.st))
 			if err := x.initialized(ctx, h); err != nil {
 				return err
 			}

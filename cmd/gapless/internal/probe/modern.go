@@ -20,7 +20,7 @@ func modern(ctx context.Context, x *run) error {
 	var rpc *client.RPCError
 	switch {
 	case errors.As(err, &status), errors.As(err, &rpc):
-		return absentError("the server does not speak it")
+		return x.undiscovered(ctx)
 	case err != nil:
 		return absentError("server/discover: " + client.Words(err))
 	}
@@ -41,6 +41,24 @@ func modern(ctx context.Context, x *run) error {
 		return err
 	}
 	return x.modernCall(ctx, s)
+}
+
+// undiscovered judges a server without server/discover.
+func (x *run) undiscovered(ctx context.Context) error {
+	if !x.speaksModern(ctx) {
+		return absentError("the server does not speak it")
+	}
+	x.sheet.set("modern-discover", Deviating, "refused, and tools/list is answered as this revision wants it")
+	return errors.New("server/discover is refused")
+}
+
+// speaksModern tells whether a request is answered as this revision wants it.
+func (x *run) speaksModern(ctx context.Context) bool {
+	raw, err := x.c.Unasked(client.Modern).Call(ctx, "tools/list", nil)
+	var result struct {
+		Type string `json:"resultType"`
+	}
+	return err == nil && json.Unmarshal(raw, &result) == nil && result.Type != ""
 }
 
 // modernSession asks for what this revision has not.

@@ -76,8 +76,9 @@ type run struct {
 // Run asks all there is to ask. Errors: *client.UnreachableError, or what initialize and
 // server/discover were answered when there is nothing to probe. The end of ctx ends it
 // early; the report then says what was not asked.
-func Run(ctx context.Context, c Config) (*Report, error) {
-	x := newRun(c)
+func Run(ctx context.Context, c Config) (*Report, error) { return newRun(c).all(ctx) }
+
+func (x *run) all(ctx context.Context) (*Report, error) {
 	asking, cancel := context.WithTimeout(ctx, x.Budget)
 	defer cancel()
 	front, err := x.scout(asking)
@@ -118,7 +119,9 @@ func (x *run) scout(ctx context.Context) (front, error) {
 	if err != nil {
 		modern, discover := x.c.Initialize(ctx, client.Modern)
 		if discover != nil {
-			return front{}, err
+			if modern = x.c.Unasked(client.Modern); !x.speaksModern(ctx) {
+				return front{}, err
+			}
 		}
 		return readFront(modern), nil // there are rows of that revision alone
 	}

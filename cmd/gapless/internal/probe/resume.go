@@ -266,16 +266,16 @@ func (x *run) ownRows(calls [2]*call, back [2]*resumed) {
 			ids[e.id] = e.hasID
 		}
 		foreign := back[i].count(func(e event) bool {
-			return e.counts && e.token == other.token || e.response() && e.rpcID == other.id || e.hasID && ids[e.id]
+			return e.counts && e.token != mine.token || e.response() && e.rpcID != mine.id || e.hasID && ids[e.id]
 		})
 		own := back[i].count(func(e event) bool { return e.response() && e.rpcID == mine.id || e.counts && e.token == mine.token })
 		switch {
 		case foreign > 0:
-			x.sheet.set(name, Deviating, "%s of the other call", several(foreign, "message"))
+			x.sheet.set(name, Deviating, "%s of another stream", several(foreign, "message"))
 		case own == 0:
 			x.sheet.set(name, Unsure, "nothing came that says whose it is")
 		default:
-			x.sheet.set(name, Conforming, "none of the other call, %s of its own", several(own, "message"))
+			x.sheet.set(name, Conforming, "none of another stream, %s of its own", several(own, "message"))
 		}
 	}
 }

@@ -36,7 +36,8 @@ func (r *Report) Text(w io.Writer, clauses bool) error {
 			r.group(&b, group, clauses)
 		}
 	}
-	b.WriteString("\n" + r.Summary.text() + "\n")
+	b.WriteByte('\n')
+	writeWrapped(&b, r.Summary.text(), 4)
 	for i, what := range r.LeftOver {
 		lead := "left behind: "
 		if i > 0 {
