@@ -44,7 +44,9 @@ func FuzzReader(f *testing.F) {
 func FuzzStream(f *testing.F) {
 	p := NewPool(PoolConfig{})
 	rng := rand.New(rand.NewPCG(9, 9))
-	for _, records := range [][]Record{nil, healthy(rng, 1, 1, 4, time.Millisecond, true), randomRecords(rng, 30)} {
+	again := []Record{{Kind: KindAttempt, Exchange: Exchange{Call: 7}}, {Kind: KindEvent, Event: Event{Class: ClassNotification, Digest: DigestWrong}},
+		{Kind: KindProbe, Probe: Probe{Name: ProbeReissue, Offered: true, Want: 5, Messages: 5, Foreign: 1, Response: true, Took: time.Second}}}
+	for _, records := range [][]Record{nil, healthy(rng, 1, 1, 4, time.Millisecond, true), randomRecords(rng, 30), again} {
 		r := p.Open(StreamLoad, 1, 1)
 		for i := range records {
 			r.Record(&records[i])

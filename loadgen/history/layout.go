@@ -10,7 +10,9 @@ import "math"
 //	record = shape (varint), what differs, in the order of the methods below
 //	shape  = kind (4 bits), one bit per field
 //
-// The fields of other kinds are zero by contract and are not written.
+// The fields of other kinds are zero by contract and are not written. A field that was
+// added later is foreseen to be zero and has the next bit, so files of before still say
+// what they said.
 
 // Bits of the shape. The common case of an event, only At and Bytes unforeseen,
 // fits into one byte.
