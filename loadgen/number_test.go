@@ -339,6 +339,16 @@ func TestUnmarkedOnAGetStream(t *testing.T) {
 	})
 }
 
+// TestForeignAmongEqualOnes: which of several equal messages a sibling lost cannot be told.
+func TestForeignAmongEqualOnes(t *testing.T) {
+	n := numbers{numbering: &numbering{twin: learntTwin(t, []string{"a", "a"})}}
+	e := history.Event{Owner: history.OwnerOtherStream}
+	_, text, _ := strings.Cut(unnumbered("x", "a", "now"), "data: ")
+	if n.compare(&e, []byte(text)); e.Seq != 0 || e.Digest != history.DigestNone {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestBadPointersAreTold(t *testing.T) {
 	cfg := newTarget(t).config(one)
 	cfg.Calls[0].Numbering = Numbering{Sequence: "params/n"}

@@ -154,6 +154,19 @@ func TestStructureIsCompared(t *testing.T) {
 	}
 }
 
+func TestEmptyObjectsAndArraysAreCompared(t *testing.T) {
+	one := [][]byte{[]byte(`{"a":{},"b":[]}`)}
+	tw, err := Learn([][][]byte{one, one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string]int64{`{"b":[ ],"a":{ }}`: 1, `{"a":[],"b":[]}`: 0, `{"a":{},"b":{}}`: 0, `{"a":{},"b":1}`: 0, `{"a":{},"b":[1]}`: 0} {
+		if n, _ := (&Counter{Twin: tw}).Number([]byte(in)); n != want {
+			t.Errorf("%s is message %d, want %d", in, n, want)
+		}
+	}
+}
+
 func TestLearnSaysWhyCallsDoNotAgree(t *testing.T) {
 	msgs := func(all ...string) [][]byte {
 		var out [][]byte
@@ -184,6 +197,8 @@ func TestLearnSaysWhyCallsDoNotAgree(t *testing.T) {
 		{[][][]byte{msgs(`1`, `{"a":1}`), msgs(`1`, `{"a":1,"b":2}`)}, "message 2 of control call 2 has another shape than in call 1: only it has /b"},
 		{[][][]byte{msgs(`{"a":{"b":1}}`), msgs(`{"a":{"b":1}}`), msgs(`{"a":7}`)}, "message 1 of control call 3 has another shape than in call 1: "},
 		{[][][]byte{msgs(`{"a":[1,2]}`), msgs(`{"a":[1]}`)}, "only call 1 has /a/1"},
+		{[][][]byte{msgs(`{"a":1}`), msgs(`{"b":1}`)}, "has another shape than in call 1: only "},
+		{[][][]byte{msgs(`{"a":1,"b":2}`), msgs(`{"a":1,"b":2}`), msgs(`{"a":1}`)}, "message 1 of control call 3 has another shape than in call 1: only call 1 has /b"},
 		{[][][]byte{msgs(`{"a":{}}`), msgs(`{"a":[]}`)}, "another kind of value lies at /a"},
 		{[][][]byte{msgs(`{"a":{}}`), msgs(`{"a":"{"}`)}, "another kind of value lies at /a"},
 		{[][][]byte{msgs(`{"a":1}`), msgs(`{"a":1`)}, "message 1 of control call 2 is no JSON"},
