@@ -401,28 +401,37 @@ func TestSessionsAreBounded(t *testing.T) {
 // A client that does not read holds up its server, and nobody else: not the end of its
 // session, nor that of the endpoint.
 func TestStalledClient(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBridge(l.Addr().String(), server("ours"))
+	b.group.Go(func() { _ = b.server.Serve(l) })
 	for name, end := range map[string]func(e *endpoint){
-		"deleted": func(e *endpoint) { e.do("DELETE", "") },
-		"stopped": func(e *endpoint) {},
+		"deleted": func(e *endpoint) { e.do("DELETE", ""); b.handlers.Wait() },
+		"stopped": func(e *endpoint) { e.mustBeFine() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := initialized(t, server("ours"))
+			e := &endpoint{t: t, url: &url.URL{Host: b.host, Path: path}, stop: b.stop}
+			if name == "stopped" {
+				e = open(t, server("ours"))
+			}
+			e.handshake()
 			a := e.call(1, "count", 300_000) // far more than the kernel holds
 			if _, ok := a.next(); !ok {
 				t.Fatal(a.err)
 			}
-			end(e)
-			done := make(chan error, 1)
-			go func() { done <- e.stop() }()
+			done := make(chan struct{})
+			go func() { defer close(done); end(e) }()
 			select {
-			case err := <-done:
-				if err != nil {
-					t.Errorf("stop: %v", err)
-				}
+			case <-done:
 			case <-time.After(patience):
-				t.Fatal("stop waits for a client that does not read")
+				t.Fatal("the end waits for a client that does not read")
 			}
 		})
+	}
+	if err := b.stop(); err != nil {
+		t.Errorf("stop: %v", err)
 	}
 }
 
