@@ -16,8 +16,8 @@ import (
 
 type counting struct {
 	N          int `json:"n"`
-	IntervalMS int `json:"interval_ms"`
-	Burst      int `json:"burst"`
+	IntervalMS int `json:"interval_ms,omitempty"`
+	Burst      int `json:"burst,omitempty"`
 }
 
 // count sends 1..N, Burst of them in a row, then waits IntervalMS.
