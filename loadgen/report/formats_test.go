@@ -107,6 +107,9 @@ func TestJUnitCounts(t *testing.T) {
 		{"violated", damaged(), 1 + 19, 1 + 3, 0, 1},
 		{"inconclusive", unsure(), 1 + 2, 0, 1 + 1, 0},
 		{"nothing", &result.Result{}, 1, 0, 1, 0},
+		{"could not be told", &result.Result{Invariants: []result.Invariant{
+			{Name: "no-loss", Role: "demanded", Verdict: result.Inconclusive, Checked: 3}, {Name: "primed", Role: "watched", Verdict: result.Inconclusive, Checked: 3},
+		}}, 3, 0, 2, 1},
 		{"hostile", hostileResult(), 1 + 19 + 1 + 1, 1 + 3 + 1, 1, 1},
 	} {
 		var got suites
@@ -135,8 +138,9 @@ func TestJUnitCounts(t *testing.T) {
 
 // What a target says stays inside its cell, its line or its block.
 func TestMarkdownCannotBeBrokenOutOf(t *testing.T) {
-	fence, cells := "", 0
-	for line := range strings.Lines(rendered(t, report.Markdown, hostileResult())) {
+	fence, cells, r := "", 0, hostileResult()
+	r.Run.Command = "````" // a line of its own, which would end a fence of four
+	for line := range strings.Lines(rendered(t, report.Markdown, r)) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
 		case fence != "":

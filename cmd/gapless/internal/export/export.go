@@ -86,13 +86,12 @@ type nobody struct{}
 
 func (nobody) Observe(*history.Record) {}
 
-// A file is what several streams write to. After an error nothing is written any more:
-// half a line would spoil the next one.
+// A file is what several streams write to. Its buffer keeps the first error and writes
+// nothing after it: half a line would spoil the next one.
 type file struct {
 	what string
 	mu   sync.Mutex
 	buf  *bufio.Writer
-	err  error
 }
 
 func newFile(what string, w io.Writer) *file {
@@ -103,20 +102,14 @@ func newFile(what string, w io.Writer) *file {
 func (f *file) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err == nil {
-		_, f.err = f.buf.Write(p)
-	}
-	return len(p), f.err
+	return f.buf.Write(p)
 }
 
 func (f *file) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err == nil {
-		f.err = f.buf.Flush()
-	}
-	if f.err != nil {
-		return fmt.Errorf("-o %s: the file is not whole: %w", f.what, f.err)
+	if err := f.buf.Flush(); err != nil {
+		return fmt.Errorf("-o %s: the file is not whole: %w", f.what, err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package export
 
 import (
 	"io"
-	"sync"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
@@ -14,8 +13,7 @@ import (
 type vegetaSink struct {
 	run Run
 	out *file
-	mu  sync.Mutex // of the encoder, whose records build on one another
-	enc vegeta.Encoder
+	enc vegeta.Encoder // takes one result at a time, by a lock of its own
 }
 
 func newVegeta(w io.Writer, run Run) *vegetaSink {
@@ -41,7 +39,5 @@ func (v *vegetaSink) settle(t *track, r *history.Record) {
 			res.Code = uint16(s)
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	_ = v.enc.Encode(&res) // the file keeps its first error
 }
