@@ -156,7 +156,9 @@ func (s *Stream) accuse() Guilty {
 	if first >= 0 {
 		g.After = s.evidence[first].After
 	}
-	g.Headline = g.headline()
+	g.Headline = g.headline(func(e *Evidence) bool {
+		return !e.soft && s.judge.table[e.inv].level.decides(s.judge.setup.Strict)
+	})
 	return g
 }
 
@@ -174,8 +176,9 @@ func (s *Stream) expectedFrom() string {
 	return "params.total"
 }
 
-// headline names the damage in capitals, the gravest first.
-func (g *Guilty) headline() string {
+// headline names the damage in capitals, the gravest first: what decides, and no
+// deviation.
+func (g *Guilty) headline(decides func(*Evidence) bool) string {
 	var parts []string
 	if len(g.Lost) > 0 {
 		parts = append(parts, "LOST "+joinRanges(g.Lost))
@@ -192,11 +195,11 @@ func (g *Guilty) headline() string {
 		}
 		parts[len(parts)-1] += ", " + text
 	}
-	for _, e := range g.Evidence {
-		switch e.inv {
+	for i := range g.Evidence {
+		switch e := &g.Evidence[i]; e.inv {
 		case noLoss, noDuplicate, inOrder:
 		default:
-			if e.soft {
+			if !decides(e) {
 				continue
 			}
 			parts = append(parts, strings.ToUpper(e.Invariant))

@@ -91,6 +91,19 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// TestHeadlineNamesNoDeviation: what a SHOULD is about damages nothing, unless it decides.
+func TestHeadlineNamesNoDeviation(t *testing.T) {
+	text := "stream 1 session 1 load\npost\nhead 200 sse\nm 1-2\n" + cutAndResume + "m 4-5\n" + done
+	setup := ledgerSetup()
+	if g := judgeScript(setup, parse(t, text), wellTail()).Guilty; len(g) != 1 || g[0].Headline != "LOST 3" {
+		t.Errorf("%+v", g)
+	}
+	setup.Strict = true
+	if g := judgeScript(setup, parse(t, text), wellTail()).Guilty; len(g) != 1 || g[0].Headline != "LOST 3 · PRIMED" {
+		t.Errorf("%+v", g)
+	}
+}
+
 // TestTimelineIsBounded: a stream that is cut a thousand times keeps its first steps,
 // its last ones and those that show the damage.
 func TestTimelineIsBounded(t *testing.T) {

@@ -115,13 +115,16 @@ func replayed(r *result.Result) string {
 	if r.Resumes.ReplayedMessages > 0 || r.Run.Target.Store != "" { // only our own server says what it replays
 		parts = append(parts, some(r.Resumes.ReplayedMessages, "messages")+" replayed")
 	}
+	later := r.Resumes.ByStatus["429"] + r.Resumes.ByStatus["503"]
+	refused := r.Resumes.Refused - later
 	for _, x := range []struct {
 		n    int64
 		what string
 	}{
 		{r.Resumes.CutsInReplay, some(r.Resumes.CutsInReplay, "cuts") + " during replay"},
 		{r.Resumes.Conflicts, some(r.Resumes.Conflicts, "conflicts") + " (409)"},
-		{r.Resumes.Refused, count(r.Resumes.Refused) + " refused"},
+		{refused, count(refused) + " refused"},
+		{later, count(later) + " asked to come back later (429, 503)"},
 	} {
 		if x.n > 0 {
 			parts = append(parts, x.what)

@@ -327,6 +327,15 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestResumesThatHadToWait: a target that asks to come back later refuses nothing.
+func TestResumesThatHadToWait(t *testing.T) {
+	r := holding()
+	r.Resumes.Refused, r.Resumes.ByStatus = 18, map[string]int64{"200": 428, "429": 12, "503": 4, "404": 2}
+	if got := strings.Join(strings.Fields(text(t, r, report.Options{})), " "); !strings.Contains(got, "2 refused; 16 asked to come back later (429, 503)") {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestZeroIsNoHold(t *testing.T) {
 	r := holding()
 	r.Invariants = []result.Invariant{
