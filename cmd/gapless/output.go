@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/export"
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
 	"github.com/gapless-dev/gapless/loadgen/report"
 	"github.com/gapless-dev/gapless/loadgen/result"
 	"github.com/gapless-dev/gapless/profiles"
@@ -106,19 +108,22 @@ func (o *outputs) open() error {
 	return nil
 }
 
-// observe begins what is written while the run goes on. nil: there is no such output.
-func (o *outputs) observe(stdout io.Writer, p profiles.Profile, shownURL string) (*export.Exporter, error) {
+// observe begins what is written while the run goes on.
+func (o *outputs) observe(cmd *cobra.Command, c *lab.Config) error {
 	for _, out := range o.list {
 		if !out.live() {
 			continue
 		}
 		if o.exporter == nil {
-			o.exporter = export.New(export.Run{Profile: p.Name, URL: shownURL, Calls: callNames(p), Started: time.Now()})
+			o.exporter = export.New(export.Run{
+				Profile: c.Profile.Name, URL: targetOf(c.Profile), Calls: callNames(c.Profile), Started: time.Now(),
+			})
+			c.Observer = o.exporter
 		}
-		var w io.Writer = stdout
+		w := cmd.OutOrStdout()
 		if out.to != nil {
 			if err := empty(out.to); err != nil {
-				return nil, fmt.Errorf("-o %s: %w", out.kind, err)
+				return fmt.Errorf("-o %s: %w", out.kind, err)
 			}
 			w = out.to
 		}
@@ -128,14 +133,25 @@ func (o *outputs) observe(stdout io.Writer, p profiles.Profile, shownURL string)
 			o.exporter.Vegeta(w)
 		}
 	}
-	return o.exporter, nil
+	return nil
+}
+
+// targetOf names the target without anything secret.
+func targetOf(p profiles.Profile) string {
+	switch {
+	case p.Reference():
+		return "reference server"
+	case p.Target.URL == "":
+		return p.Target.Transport
+	}
+	return lab.Withhold(p.Target).URL
 }
 
 // callNames says what each call of the profile calls.
 func callNames(p profiles.Profile) []string {
 	var names []string
 	for _, c := range p.Calls {
-		names = append(names, strings.Join(strings.Fields(strings.Join([]string{c.Tool, c.Resource, c.Prompt}, " ")), " "))
+		names = append(names, cmp.Or(c.Tool, c.Resource, c.Prompt))
 	}
 	return names
 }

@@ -14,6 +14,7 @@ import (
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
 	"github.com/gapless-dev/gapless/loadgen/result"
+	"github.com/gapless-dev/gapless/profiles"
 )
 
 func TestParseOutputs(t *testing.T) {
@@ -252,5 +253,24 @@ func TestReports(t *testing.T) {
 	}
 	if code, stdout, _ := gapless(t, "judge", bad, "-o", "junit"); code != exitViolated || !strings.Contains(stdout, "<testsuites>") {
 		t.Errorf("judge: exit code %d\n%s", code, stdout)
+	}
+}
+
+func TestExportsNameTheTargetWithoutSecrets(t *testing.T) {
+	p := profiles.Default()
+	if got := targetOf(p); got != "reference server" {
+		t.Errorf("our own server is %q", got)
+	}
+	p.Target.URL = "http://127.0.0.1:3000/mcp?key=hush"
+	if got := targetOf(p); !strings.HasPrefix(got, "http://127.0.0.1:3000/mcp") || strings.Contains(got, "hush") {
+		t.Errorf("another one is %q", got)
+	}
+	p.Target.URL, p.Target.Exec, p.Target.Transport = "", "server --key hush", "stdio"
+	if got := targetOf(p); got != "stdio" {
+		t.Errorf("one on pipes is %q", got)
+	}
+	p.Calls = []profiles.Call{{Tool: "count"}, {Resource: "file:///a"}, {Prompt: "greet"}}
+	if got := strings.Join(callNames(p), " "); got != "count file:///a greet" {
+		t.Errorf("calls %q", got)
 	}
 }

@@ -115,7 +115,7 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 		}
 		return out.write(cmd, r, f.verbose)
 	}
-	if err := observe(cmd, &c, out); err != nil {
+	if err := out.observe(cmd, &c); err != nil {
 		return err
 	}
 	r, err := lab.Run(cmd.Context(), c)
@@ -287,17 +287,4 @@ func gentle(cmd *cobra.Command, l *profiles.LoadModel) {
 			l.Stages[i].Rate = min(l.Stages[i].Rate, gentleRate)
 		}
 	}
-}
-
-// observe lets the outputs see the run that want to.
-func observe(cmd *cobra.Command, c *lab.Config, out *outputs) error {
-	url := c.Profile.Target.URL
-	if url == "" {
-		url = "reference server"
-	}
-	exporter, err := out.observe(cmd.OutOrStdout(), c.Profile, url)
-	if exporter != nil {
-		c.Observer = exporter
-	}
-	return err
 }
