@@ -50,6 +50,9 @@ func TestModern(t *testing.T) {
 			"1 response in 2 streams met 1 cut: a cut call is lost by design"},
 	} {
 		v := c.run(t)
+		if inv := invariantOf(t, v, "silent-after-cut"); inv.Role != "demanded" {
+			t.Errorf("%s: silent-after-cut is %s", c.name, inv.Role)
+		}
 		for _, inv := range v.Invariants {
 			if na := inv.State == "not applicable"; na != slices.Contains(strings.Fields("unique-ids stable-ids resume-progress replay-after-response idempotent-resume"+
 				" cursor-verdict honest-retention session-status primed retry-announced executed-once"), inv.Name) && !(na && c.canary == muteCanaryScript) {
