@@ -30,6 +30,7 @@ func limited() *result.Result {
 	r := holding()
 	r.Run.Started = time.Date(2026, 11, 30, 7, 0, 0, 0, time.UTC)
 	r.Run.DurationSeconds = 12.3456
+	r.Notes = []string{"certificates are not checked (--insecure)"}
 	r.Thresholds = []result.Threshold{
 		{Figure: "resume_caught_up", Expression: "p(99)<1s", Value: 0.131, OK: true, Unit: result.Seconds},
 		{Figure: "first_event", Expression: "p(99)<5ms", Value: 0.006, Unit: result.Seconds},
@@ -52,6 +53,7 @@ const hostileText = "a|b `c` ```\n```\n# <script>alert(1)</script> @team ![x](ht
 func hostileResult() *result.Result {
 	r := damaged()
 	r.Sentence, r.Why, r.Seen, r.Next = hostileText, []string{hostileText}, []string{hostileText}, []string{hostileText}
+	r.Notes = []string{hostileText}
 	r.Run.Command, r.Run.Profile, r.Run.Target.URL, r.Run.Target.Name = hostileText, hostileText, hostileText, hostileText
 	for i := range r.Invariants {
 		r.Invariants[i].Name, r.Invariants[i].Claim, r.Invariants[i].Why, r.Invariants[i].Level = hostileText, hostileText, hostileText, hostileText

@@ -66,7 +66,10 @@ type junitTrouble struct {
 func JUnit(w io.Writer, r *result.Result, o Options) error {
 	s := junitSuite{
 		Name: "gapless " + clean(cut(r.Run.Profile, 60)), Package: "gapless", Timestamp: r.Run.Started.UTC().Format("2006-01-02T15:04:05"),
-		Hostname: "localhost", Time: strconv.FormatFloat(r.Run.DurationSeconds, 'f', 3, 64), Out: head(r) + "\n",
+		Hostname: "localhost", Time: strconv.FormatFloat(r.Run.DurationSeconds, 'f', 3, 64), Out: clean(head(r)) + "\n",
+	}
+	for _, n := range r.Notes {
+		s.Out += "note: " + clean(cut(n, maxText)) + "\n"
 	}
 	for _, p := range [][2]string{
 		{"gapless", r.Run.Version}, {"profile", r.Run.Profile}, {"seed", strconv.FormatUint(r.Run.Seed, 10)}, {"target", r.Run.Target.URL},

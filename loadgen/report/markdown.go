@@ -167,13 +167,14 @@ func (m *markdown) thresholds(r *result.Result) {
 	}
 }
 
-// causes lists why a run could not tell, and what to do about it.
+// causes lists what one has to know of the way to the target, why a run could not tell,
+// and what to do about it.
 func (m *markdown) causes(r *result.Result) {
 	for _, part := range []struct {
 		label string
 		texts []string
-	}{{"Why", r.Why}, {"Seen", r.Seen}, {"Next", r.Next}} {
-		if len(part.texts) == 0 || r.Verdict == result.Holds {
+	}{{"Notes", r.Notes}, {"Why", r.Why}, {"Seen", r.Seen}, {"Next", r.Next}} {
+		if len(part.texts) == 0 || r.Verdict == result.Holds && part.label != "Notes" {
 			continue
 		}
 		m.line("")
