@@ -131,6 +131,24 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportMetric((cpu(b)-begin)/float64(b.N), "cpu-ns/event")
 }
 
+// BenchmarkScanPaths finds number, count and digest elsewhere than Scan reads them.
+func BenchmarkScanPaths(b *testing.B) {
+	p, err := ParsePaths("/params/data/n", "/params/data/of", "/params/data/sum", "/params/data/text")
+	if err != nil {
+		b.Fatal(err)
+	}
+	data := []byte(note(`{"level":"info","data":{"text":"the quick brown fox jumps over the lazy dog and runs away from it as fast as it can","n":17,"of":50,"sum":"0123456789abcdef0123456789abcdef"}}`))
+	var m Message
+	var f Found
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	begin := cpu(b)
+	for b.Loop() {
+		p.Scan(data, &m, &f)
+	}
+	b.ReportMetric((cpu(b)-begin)/float64(b.N), "cpu-ns/event")
+}
+
 func BenchmarkHashLoose(b *testing.B) {
 	data := []byte(strings.ReplaceAll(progress, ",", ", "))
 	var m Message

@@ -12,6 +12,10 @@
 // is closed up by moving the shorter half, so that [Reader] sees an event as one
 // piece and hands out its data without copying it.
 //
+// [Scan] reads a message once; [Paths] finds in the same pass what lies at JSON Pointers,
+// and [Leaves] takes a message apart. A body in a coding that requests do not accept is
+// refused, never decoded.
+//
 // Everything that a peer can make large has a bound ([Limits]); going over it is
 // a [LimitError], which is a finding about the target and no fault of ours.
 package wire
