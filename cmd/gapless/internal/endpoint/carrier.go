@@ -250,18 +250,15 @@ func (c *carrier) exchange(request *http.Request) error {
 	if request.Method == http.MethodConnect || request.Method == http.MethodHead {
 		return fmt.Errorf("the method %s is not carried", request.Method)
 	}
-	var body *requestBody
 	request.RequestURI = ""
 	request.URL.Scheme, request.URL.Host = c.scheme, request.Host
 	hopByHop(request.Header)
 	if request.Header.Get("User-Agent") == "" {
 		request.Header["User-Agent"] = []string{""} // none, instead of Go's
 	}
-	if request.Body != nil && request.Body != http.NoBody {
-		body = &requestBody{ReadCloser: request.Body, closed: make(chan struct{})}
-		request.Body = body
-	}
-	response, err := c.h2.RoundTrip(request.WithContext(c.ctx))
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	response, err := c.h2.RoundTrip(request.WithContext(ctx))
 	if err != nil {
 		return err
 	}
@@ -270,29 +267,10 @@ func (c *carrier) exchange(request *http.Request) error {
 	if err := c.answer(response, request.Close); err != nil {
 		return err
 	}
-	if body != nil {
-		// The next request begins behind the body, which may be longer than the server
-		// cared to read.
-		select {
-		case <-body.closed:
-		case <-c.ctx.Done():
-		}
-	}
-	return nil
-}
-
-// requestBody tells when nobody reads it any more.
-type requestBody struct {
-	io.ReadCloser
-	once   sync.Once
-	closed chan struct{}
-}
-
-// Close reads the rest away.
-func (b *requestBody) Close() error {
-	err := b.ReadCloser.Close()
-	b.once.Do(func() { close(b.closed) })
-	return err
+	// The next request begins behind the body, which may be longer than the server cared to
+	// read: HTTP/2 lets go of it, and the rest is read away.
+	cancel()
+	return request.Body.Close()
 }
 
 // hopByHop removes the fields that HTTP/2 has no use for (RFC 9113 §8.2.2), and those that

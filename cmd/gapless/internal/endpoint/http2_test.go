@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -111,6 +114,18 @@ func TestRequestsArriveWhole(t *testing.T) {
 				if string(text) != want || err != nil || resp.Count("X-Twice") != 2 || resp.Count("Trailer") != 0 || !resp.Reusable() {
 					t.Errorf("%d bytes: %q, %v", size, text, err)
 				}
+			}
+			// A request of the fewest fields gets none from us.
+			const bare = "GET /mcp HTTP/1.1\r\nHost: h\r\n\r\n"
+			if _, err := io.WriteString(c.Link(), bare); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(iotest.OneByteReader(c.Link())), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, err := io.ReadAll(answer.Body); string(text) != "HTTP/2.0 GET h /mcp 0  accepts []" || err != nil {
+				t.Errorf("%q, %v", text, err)
 			}
 			q := request(e, "POST", "{}")
 			q.Fields = []wire.Field{{Name: "Connection", Value: "close"}}
@@ -270,31 +285,76 @@ func TestGoAway(t *testing.T) {
 
 // h2Head takes a request by hand and answers with a head.
 func h2Head(c net.Conn) (*http2.Framer, bool) {
+	f, ok := h2Preface(c)
+	if !ok {
+		return nil, false
+	}
+	id, ok := h2Next(f)
+	return f, ok && f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: ok200(), EndHeaders: true}) == nil
+}
+
+func h2Preface(c net.Conn, settings ...http2.Setting) (*http2.Framer, bool) {
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(c, preface); err != nil {
 		return nil, false
 	}
 	f := http2.NewFramer(c, c)
-	if f.WriteSettings() != nil {
-		return nil, false
-	}
+	return f, f.WriteSettings(settings...) == nil
+}
+
+// h2Next waits for the head of the next request and returns its stream.
+func h2Next(f *http2.Framer) (uint32, bool) {
 	for {
 		frame, err := f.ReadFrame()
 		if err != nil {
-			return nil, false
+			return 0, false
 		}
 		if s, is := frame.(*http2.SettingsFrame); is && !s.IsAck() {
 			_ = f.WriteSettingsAck() // a failure shows in the next read
 		}
 		if _, is := frame.(*http2.HeadersFrame); is {
-			break
+			return frame.Header().StreamID, true
 		}
 	}
-	var head strings.Builder
-	if hpack.NewEncoder(&head).WriteField(hpack.HeaderField{Name: ":status", Value: "200"}) != nil {
-		return nil, false
+}
+
+func ok200() []byte {
+	var head bytes.Buffer
+	_ = hpack.NewEncoder(&head).WriteField(hpack.HeaderField{Name: ":status", Value: "200"}) // a buffer takes all
+	return head.Bytes()
+}
+
+// TestAnswersToBodiesThatNobodyWants: a body that the server leaves no room for is out of
+// the way before the next request is read.
+func TestAnswersToBodiesThatNobodyWants(t *testing.T) {
+	l := listen(t, "tcp", "127.0.0.1:0")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		f, ok := h2Preface(c, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		for ok {
+			var id uint32
+			if id, ok = h2Next(f); ok {
+				ok = f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: ok200(), EndHeaders: true, EndStream: true}) == nil
+			}
+		}
+	}()
+	e := made(t, Config{URL: "http://" + l.Addr().String() + "/mcp", HTTP: "2"})
+	link := dial(t, e)
+	c := wire.NewConn(link, wire.Limits{})
+	for i := range 200 {
+		resp, err := c.RoundTrip(request(e, "POST", strings.Repeat("x", 3000)))
+		if err != nil || resp.Status != 200 || resp.Drain(0) != nil {
+			t.Fatalf("exchange %d: %v", i, err)
+		}
 	}
-	return f, f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(head.String()), EndHeaders: true}) == nil
+	_ = link.Close()
+	wait(t, done)
 }
 
 // TestWhoDoesNotReadMakesTheServerWait: at most a window and a few buffers are ahead.
@@ -312,7 +372,7 @@ func TestWhoDoesNotReadMakesTheServerWait(t *testing.T) {
 			if _, err := wire.NewConn(dial(t, e), wire.Limits{}).RoundTrip(request(e, "GET", "")); err != nil {
 				t.Fatal(err)
 			}
-			if n := <-sent; n < streamWindow || n > 4*streamWindow {
+			if n := <-sent; n < 64<<10 || n > 256<<10 {
 				t.Errorf("%d bytes were sent to a reader that read none", n)
 			}
 		})

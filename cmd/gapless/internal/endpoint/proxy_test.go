@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -206,6 +207,43 @@ func TestTunnelIsNotLeftWithADeadline(t *testing.T) {
 	cancel()
 	if got, err := io.ReadAll(link); string(got) != "hello" || err != nil {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// late is a connection whose caller gives up as the last byte of the proxy's answer comes.
+type late struct {
+	net.Conn
+	read  int
+	leave func()
+	over  chan struct{} // closed by the deadline that follows
+}
+
+func (l *late) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if l.read += n; l.read == len("HTTP/1.1 200 OK\r\n\r\n") {
+		l.leave()
+		<-l.over
+	}
+	return n, err
+}
+
+func (l *late) SetDeadline(at time.Time) error {
+	defer close(l.over)
+	return l.Conn.SetDeadline(at)
+}
+
+// TestTunnelOfWhoGaveUp is none: its deadline is over.
+func TestTunnelOfWhoGaveUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := newTunnels(t, "", nil)
+	p.answer = "HTTP/1.1 200 OK\r\n\r\nhello"
+	open := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &late{Conn: conn, leave: cancel, over: make(chan struct{})}, err
+	}
+	_, err := made(t, Config{URL: "http://target.example/mcp", HTTPProxy: p.Addr().String(), Dial: open}).Dial(ctx)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }
 
