@@ -1,18 +1,18 @@
 // An MCP server on the TypeScript SDK, with a tool that counts.
 //
-//   node count.mjs example|ordered [PORT]
+//   node count.mjs example|ordered|late [PORT]
 //
-// example: the SDK's own InMemoryEventStore; ordered: the store next door. The port is
-// argv, else $PORT, else one that is free; the URL is printed as the first line.
+// example: the SDK's own InMemoryEventStore; ordered and late: the stores next door. The
+// port is argv, else $PORT, else one that is free; the URL is printed as the first line.
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import { InMemoryEventStore } from "@modelcontextprotocol/sdk/examples/shared/inMemoryEventStore.js";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import { z } from "zod";
-import { OrderedStore } from "./ordered.mjs";
+import { LateStore, OrderedStore } from "./ordered.mjs";
 
-const stores = { example: InMemoryEventStore, ordered: OrderedStore };
+const stores = { example: InMemoryEventStore, ordered: OrderedStore, late: LateStore };
 const Store = stores[process.argv[2]];
 if (Store === undefined) {
   console.error(`usage: node count.mjs ${Object.keys(stores).join("|")} [PORT]`);

@@ -32,3 +32,13 @@ export class OrderedStore {
     return known ? { stream, log, position } : undefined;
   }
 }
+
+// LateStore is just as correct, and says that a replay is over a little later, as a
+// store across a network does.
+export class LateStore extends OrderedStore {
+  async replayEventsAfter(id, to) {
+    const stream = await super.replayEventsAfter(id, to);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return stream;
+  }
+}
