@@ -59,7 +59,6 @@ func (s *stream) send(ctx context.Context) history.Outcome {
 	case s.busy && end == history.EndStatus:
 		return history.OutcomeNone
 	}
-	s.back.failures = 0
 	return s.next(end)
 }
 

@@ -53,6 +53,40 @@ func TestCallWaitsForABusyTarget(t *testing.T) {
 	})
 }
 
+func TestResumeForgetsThatTheTargetWasBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, seen := newTarget(t), new(recorder)
+		var token, call string
+		g.call = func(v *visit) {
+			if len(g.of(MethodTool)) <= 6 {
+				v.status(503)
+				return
+			}
+			token, call = v.token, v.id
+			primed(v)
+		}
+		g.resume = func(v *visit, n int) {
+			if n == 1 {
+				v.status(429)
+				return
+			}
+			rest(v, token, call)
+		}
+		cfg := g.config(one)
+		cfg.Observer = seen
+		rep, err := g.run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, "throttled calls", rep.Throttled, 6)
+		all := seen.kind(history.KindAttempt)
+		has(t, "the wait that was announced", all[7].Exchange.Waited, 250*time.Millisecond)
+		if d := rep.Latencies.Quantile(ResumeCaughtUp, 100); d > 600*time.Millisecond {
+			t.Errorf("caught up %v after the cut", d)
+		}
+	})
+}
+
 func TestCallThatNeverGetsThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, seen := newTarget(t), new(recorder)
