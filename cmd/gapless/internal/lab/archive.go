@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/export"
 	"github.com/gapless-dev/gapless/loadgen/history"
 	"github.com/gapless-dev/gapless/loadgen/judge"
 	"github.com/gapless-dev/gapless/loadgen/result"
@@ -179,11 +180,25 @@ func judgeNothing(dir string, err error) (*result.Result, error) {
 func saved(dir string, h history.Header) *result.Result {
 	r, err := ReadResult(dir)
 	if err != nil {
-		r = &result.Result{Gapless: result.Format, Run: result.Run{ID: h.Run, Seed: h.Seed, Version: h.Version}}
+		r = &result.Result{Gapless: result.Format, Run: result.Run{ID: h.Run, Seed: h.Seed, Version: h.Version}, Thresholds: unmeasured(h)}
 	}
 	r.Run.Command = "gapless judge " + dir
 	r.History.Dir = dir
 	return r
+}
+
+// unmeasured are the thresholds of a run whose figures are gone: a history holds no
+// latencies, and a limit that cannot be looked at is not kept.
+func unmeasured(h history.Header) []result.Threshold {
+	p, err := profiles.Parse("profile", []byte(h.Profile))
+	if err != nil {
+		return nil
+	}
+	all, err := limits(p)
+	if err != nil {
+		return nil
+	}
+	return result.Evaluate(all, export.Finished(nil, new(result.Result)))
 }
 
 // rejudge feeds every stream of the history to the judge.
