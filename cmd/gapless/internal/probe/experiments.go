@@ -20,13 +20,24 @@ type experiment struct {
 	after   func(*run) // whatever happened
 }
 
-// experiments is the table of what is asked. Those that take long come first.
+// experiments is the table of what is asked. What takes milliseconds
+// comes before what takes a call.
 func experiments() []experiment {
 	return []experiment{
 		{ask: watchGet, watches: true, rows: []string{"get-stream", "get-priming", "get-second", "keep-alive"}},
 		{ask: waitForExpiry, watches: true, rows: []string{"session-expiry"}},
 		{ask: waitForRetention, watches: true, needs: needsTool, rows: []string{"retention-time"}},
 		{ask: controlCall, after: func(x *run) { close(x.learned) }, needs: needsTool, rows: callRows()},
+		{ask: deleteSession, rows: []string{"delete", "deleted-404", "delete-unknown"}},
+		{ask: draftUnknown, rows: []string{"draft-unknown", "draft-poll"}},
+		{ask: handshakes, rows: named(handshakeRows)},
+		{ask: basics, rows: []string{"ping", "request-answer", "response-id", "unknown-method", "unknown-tool", "response-202", "malformed-body"}},
+		{ask: headers, rows: []string{"accept-post", "accept-get", "content-type", "version-bad", "version-absent", "version-other", "cursor-on-post"}},
+		{ask: sessionHeader, rows: []string{"session-missing", "session-unknown", "get-without-session", "get-answer"}},
+		{ask: origins, rows: named(securityRows)},
+		{ask: batches, rows: named(batchRows)},
+		{ask: framing, rows: []string{"close-announced", "chunked-request", "duplicate-host", "duplicate-length", "duplicate-session"}},
+		{ask: modern, needs: needsNothing, rows: named(modernRows)},
 		{ask: cutAndResume, needs: needsTool, rows: []string{
 			"resume", "resume-no-loss", "resume-no-repeat", "resume-in-order", "resume-own-stream", "resume-priming", "cursor-other-stream",
 			"window-rst", "window-fin", "ids-unique", "ids-name-stream", "one-stream-per-message", "response-not-on-get"}},
@@ -43,18 +54,8 @@ func experiments() []experiment {
 		{ask: finishedCall, needs: needsTool, rows: []string{
 			"resume-after-response", "resume-ends", "resume-final", "resume-idempotent", "ids-stable", "cursor-unknown", "cursor-malformed",
 			"cursor-future", "cursor-other-session", "cursor-empty", "cursor-long"}},
-		{ask: deleteSession, rows: []string{"delete", "deleted-404", "delete-unknown"}},
 		{ask: deleteWithStream, needs: needsTool, rows: []string{"delete-streams", "deleted-cursor"}},
 		{ask: draftCreate, needs: needsTool, rows: []string{"draft-create", "draft-end"}},
-		{ask: draftUnknown, rows: []string{"draft-unknown", "draft-poll"}},
-		{ask: handshakes, rows: named(handshakeRows)},
-		{ask: basics, rows: []string{"ping", "request-answer", "response-id", "unknown-method", "unknown-tool", "response-202", "malformed-body"}},
-		{ask: headers, rows: []string{"accept-post", "accept-get", "content-type", "version-bad", "version-absent", "version-other", "cursor-on-post"}},
-		{ask: sessionHeader, rows: []string{"session-missing", "session-unknown", "get-without-session", "get-answer"}},
-		{ask: origins, rows: named(securityRows)},
-		{ask: batches, rows: named(batchRows)},
-		{ask: framing, rows: []string{"close-announced", "chunked-request", "duplicate-host", "duplicate-length", "duplicate-session"}},
-		{ask: modern, needs: needsNothing, rows: named(modernRows)},
 	}
 }
 

@@ -41,8 +41,8 @@ func framing(ctx context.Context, x *run) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && q.refuse:
-			x.sheet.set(q.row, Deviating, "no 400: %s", client.Words(err))
+		case err != nil && q.refuse: // by whom, nobody can tell: there may be something between
+			x.sheet.set(q.row, Unsure, "refused without a 400: %s", client.Words(err))
 		case err != nil:
 			x.sheet.set(q.row, Open, "%s", client.Words(err))
 		default:

@@ -200,7 +200,7 @@ func kindOf(st *stream) string {
 
 // plain makes a text of the server's fit a cell.
 func plain(s string) string {
-	out := make([]byte, 0, 24)
+	out := make([]byte, 0, 48)
 	for i := 0; i < len(s) && len(out) < cap(out); i++ {
 		if s[i] >= ' ' && s[i] < 0x7f {
 			out = append(out, s[i])

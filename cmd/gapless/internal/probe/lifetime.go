@@ -98,7 +98,7 @@ func deleteSession(ctx context.Context, x *run) error {
 		x.sheet.set("delete", NotOffered, "405")
 		return absentError("DELETE is answered 405")
 	case st.status/100 != 2:
-		x.sheet.set("delete", Deviating, "%s", st.short())
+		x.sheet.set("delete", NotOffered, "%s", st.short())
 	default:
 		x.sheet.set("delete", Conforming, "%s", st.short())
 		x.forget(s)

@@ -100,7 +100,7 @@ func (x *run) modernErrors(ctx context.Context, s *client.Session) error {
 	replace := func(from, to string) edit {
 		return func(r *client.Request) { r.Body = bytes.Replace(r.Body, []byte(from), []byte(to), 1) }
 	}
-	other := `"io.modelcontextprotocol/protocolVersion":"` + never + `"`
+	other := `"io.modelcontextprotocol/protocolVersion":"` + farOff + `"`
 	for _, q := range []struct {
 		row, method string
 		edits       []edit
@@ -108,7 +108,7 @@ func (x *run) modernErrors(ctx context.Context, s *client.Session) error {
 		code        int64
 	}{
 		{"modern-unknown-method", "gapless/no-such-method", nil, 404, -32601},
-		{"modern-unknown-version", "server/discover", []edit{field("MCP-Protocol-Version", never), replace(version, other)}, 400, -32022},
+		{"modern-unknown-version", "server/discover", []edit{field("MCP-Protocol-Version", farOff), replace(version, other)}, 400, -32022},
 		{"modern-header-mismatch", "server/discover", []edit{field("Mcp-Method", "tools/list")}, 400, -32020},
 		{"modern-header-missing", "server/discover", []edit{field("Mcp-Method", "")}, 400, -32020},
 		{"modern-meta-missing", "server/discover", []edit{replace(version+",", ""), replace(","+version, "")}, 400, -32602},

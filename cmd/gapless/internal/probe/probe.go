@@ -22,6 +22,7 @@ const (
 	middle       = "2025-06-18"
 	newest       = "2025-11-25"
 	never        = "1999-01-01"
+	farOff       = "2099-01-01" // as unknown, and no server takes it for one with a handshake
 )
 
 // Bounds of a probe.
@@ -81,6 +82,7 @@ func Run(ctx context.Context, c Config) (*Report, error) { return newRun(c).all(
 func (x *run) all(ctx context.Context) (*Report, error) {
 	asking, cancel := context.WithTimeout(ctx, x.Budget)
 	defer cancel()
+	x.sheet.over = func() bool { return asking.Err() != nil }
 	front, err := x.scout(asking)
 	if err != nil {
 		x.clean(ctx)
@@ -143,15 +145,13 @@ func (x *run) ask(ctx context.Context, stop func()) error {
 		if x.only != nil && !x.only(e) {
 			continue
 		}
-		group := &most
 		if e.watches {
-			group = &all
+			all.Go(func() { x.conduct(ctx, e) })
+			continue
 		}
-		group.Go(func() {
-			if !e.watches {
-				lanes <- struct{}{}
-				defer func() { <-lanes }()
-			}
+		lanes <- struct{}{}
+		most.Go(func() {
+			defer func() { <-lanes }()
 			x.conduct(ctx, e)
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -139,25 +140,36 @@ func TestWithoutATool(t *testing.T) {
 	}
 }
 
-// TestAnswersInJSON probes a server that has no streams, which deviates in nothing.
-func TestAnswersInJSON(t *testing.T) {
+// TestServersThatCannotResume probes servers without an event store: what they do not
+// offer is no deviation.
+func TestServersThatCannotResume(t *testing.T) {
 	t.Parallel()
 	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "now", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{}, nil
 		})
-	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
-		&mcp.StreamableHTTPOptions{JSONResponse: true}))
-	defer web.Close()
-	defer web.CloseClientConnections()
-	c := quick(web.URL + "/mcp")
-	c.Tool, c.Args = "now", nil
-	rows := ask(t, c)
-	for _, name := range []string{"priming", "ids", "ids-unique", "resume", "resume-no-loss", "attached", "polling-close", "resume-after-response"} {
-		if row := rows[name]; row.Status != NotOffered && row.Status != Unsure {
-			t.Errorf("%s: %s: %s", name, row.Status, row.Seen)
-		}
+	for name, options := range map[string]mcp.StreamableHTTPOptions{"JSON": {JSONResponse: true}, "stateless": {Stateless: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &options))
+			defer web.Close()
+			defer web.CloseClientConnections()
+			c := quick(web.URL + "/mcp")
+			c.Tool, c.Args = "now", nil
+			rows := ask(t, c)
+			for _, row := range []string{"ids", "ids-unique", "resume", "resume-no-loss", "attached", "polling-close", "resume-after-response"} {
+				if got := rows[row]; got.Status != NotOffered && got.Status != Unsure {
+					t.Errorf("%s: %s: %s", row, got.Status, got.Seen)
+				}
+			}
+			for row, got := range rows {
+				known := []string{"unknown-method", "origin-foreign", "batch-initialize", "priming", "modern-last-event-id"}
+				if got.Status == Deviating && !slices.Contains(known, row) {
+					t.Errorf("%s (%s): %s", row, got.Level, got.Seen)
+				}
+			}
+		})
 	}
 }
 
@@ -296,5 +308,36 @@ func TestTheText(t *testing.T) {
 	var back Report
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Gapless != Format || len(back.Rows) != len(catalog()) || back.Summary != r.Summary {
 		t.Errorf("%v: %s", err, b.String()[:200])
+	}
+}
+
+// flood sends events without end, each with a long id.
+func flood(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	event := "id: " + strings.Repeat("x", 1000) + "\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"" + strings.Repeat("y", 10_000) + "\"}\n\n"
+	for r.Context().Err() == nil {
+		if _, err := io.WriteString(w, event); err != nil {
+			return
+		}
+	}
+}
+
+func TestAFloodIsBounded(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(flood))
+	defer web.Close()
+	defer web.CloseClientConnections()
+	x := newRun(quick(web.URL + "/mcp"))
+	st, err := x.send(t.Context(), client.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.close()
+	st.drain(time.Second, time.Now().Add(20*time.Second))
+	kept := 0
+	for _, e := range st.all {
+		kept += len(e.id) + len(e.data)
+	}
+	if !errors.Is(st.ended, errFlood) || kept > idBytes+keptResults*keptBytes {
+		t.Errorf("%d events, %d bytes, ended by %v", len(st.all), kept, st.ended)
 	}
 }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,21 +59,62 @@ func quick(url string) Config {
 // ask probes a server, only as far as some rows need it; none means all.
 func ask(t *testing.T, c Config, rows ...string) map[string]Row {
 	t.Helper()
+	found, err := look(t.Context(), c, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func look(ctx context.Context, c Config, rows []string) (map[string]Row, error) {
 	x := newRun(c)
 	if len(rows) > 0 {
 		x.only = func(e experiment) bool {
 			return e.after != nil || slices.ContainsFunc(e.rows, func(r string) bool { return slices.Contains(rows, r) })
 		}
 	}
-	r, err := x.all(t.Context())
+	r, err := x.all(ctx)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	found := map[string]Row{}
 	for _, row := range r.Rows {
 		found[row.Name] = row
 	}
-	return found
+	return found, nil
+}
+
+// atOnce is how many probes of a table are under way at the same time: they wait more than
+// they work.
+const atOnce = 8
+
+// deviates probes many servers and expects the rows of each to deviate.
+func deviates(t *testing.T, servers []server) {
+	var group sync.WaitGroup
+	lanes := make(chan struct{}, atOnce)
+	for _, s := range servers {
+		lanes <- struct{}{}
+		group.Go(func() {
+			defer func() { <-lanes }()
+			rows, err := look(t.Context(), quick(s.url), s.rows)
+			if err != nil {
+				t.Errorf("%s: %v", s.rows, err)
+				return
+			}
+			for _, name := range s.rows {
+				if row := rows[name]; row.Status != Deviating {
+					t.Errorf("%s: %s: %s", name, row.Status, row.Seen)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// A server deviates in some rows.
+type server struct {
+	url  string
+	rows []string
 }
 
 // A said is the JSON-RPC message in a POST, as far as wrappers look at it.

@@ -44,6 +44,9 @@ type Row struct {
 
 // A sheet collects what experiments find. It may be used by several goroutines.
 type sheet struct {
+	// over, if set, tells that time is up: what is seen then was cut short by us.
+	over func() bool
+
 	mu   sync.Mutex
 	rows map[string]Row
 }
@@ -53,6 +56,9 @@ func newSheet() *sheet { return &sheet{rows: map[string]Row{}} }
 // set fills a row. What deviates stands against anything else; apart from that the first
 // finding counts.
 func (s *sheet) set(name string, status Status, seen string, args ...any) {
+	if s.over != nil && s.over() && status != Unsure {
+		return
+	}
 	at := slices.IndexFunc(catalog(), func(r Row) bool { return r.Name == name })
 	if at < 0 {
 		panic("probe: no row " + name)

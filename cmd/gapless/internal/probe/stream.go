@@ -12,14 +12,19 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/wire"
 )
 
-// maxEvents bounds what is remembered of one stream.
-const maxEvents = 20_000
+// Bounds of what is remembered of one stream.
+const (
+	maxEvents   = 20_000
+	idBytes     = 4 << 20   // of all ids
+	keptResults = 8         // whose text is kept
+	keptBytes   = 256 << 10 // of each
+)
+
+// errFlood says that a stream went past them.
+var errFlood = errors.New("more events than are looked at")
 
 // bodyBytes bounds an answer that is no event stream.
 const bodyBytes = 1 << 20
-
-// keptBytes bounds the text of a response that is remembered.
-const keptBytes = 256 << 10
 
 // An event is what is remembered of an event, or of a message of a JSON answer.
 type event struct {
@@ -47,20 +52,21 @@ func (e event) response() bool { return e.kind == wire.KindResult || e.kind == w
 
 // A stream is the answer to a request: an event stream that may go on, or one message.
 type stream struct {
-	a      *client.Answer
-	rd     wire.Reader
-	ev     wire.Event
-	tap    tap
-	began  time.Time
-	head   time.Duration // when the head came
-	all    []event
-	sse    bool
-	json   bool
-	status int
-	code   int64 // of a JSON-RPC error in the body of a refusal, else 0
-	size   int   // bytes of a body that is no event stream
-	ended  error // nil while more may come; io.EOF after a clean end
-	endAt  time.Duration
+	a              *client.Answer
+	rd             wire.Reader
+	ev             wire.Event
+	tap            tap
+	began          time.Time
+	head           time.Duration // when the head came
+	all            []event
+	sse            bool
+	json           bool
+	status         int
+	code           int64 // of a JSON-RPC error in the body of a refusal, else 0
+	size           int   // bytes of a body that is no event stream
+	named, results int   // bytes of ids and texts of responses that are kept
+	ended          error // nil while more may come; io.EOF after a clean end
+	endAt          time.Duration
 }
 
 // newStream takes an answer. What is no event stream is read at once.
@@ -92,7 +98,11 @@ func newStream(a *client.Answer, began time.Time) *stream {
 
 // next waits for one more event and tells whether it came before the instant.
 func (st *stream) next(until time.Time) bool {
-	if st.ended != nil || !st.sse || len(st.all) >= maxEvents {
+	if st.ended != nil || !st.sse {
+		return false
+	}
+	if len(st.all) >= maxEvents || st.named >= idBytes {
+		st.finish(errFlood)
 		return false
 	}
 	if err := st.a.Until(until); err != nil {
@@ -128,10 +138,12 @@ func (st *stream) add(e event, data []byte) {
 		e.kind, e.illegal, e.hash = m.Kind, e.illegal|m.Illegal, wire.Hash(data, &m)
 		e.rpcID, e.method, e.token = string(m.ID), string(m.Method), string(m.Token)
 		e.progress, e.counts = m.Progress, m.IsProgress() && m.HasProgress
-		if e.response() && len(data) <= keptBytes {
+		if e.response() && len(data) <= keptBytes && st.results < keptResults {
+			st.results++
 			e.data = append([]byte(nil), data...)
 		}
 	}
+	st.named += len(e.id)
 	st.all = append(st.all, e)
 }
 
