@@ -51,18 +51,6 @@ type output struct {
 // live tells whether the kind is written while the run goes on.
 func (o output) live() bool { return o.kind == "k6" || o.kind == "vegeta" }
 
-// prepare makes sure that the file can be written before something is done for it.
-func (o output) prepare() error {
-	if o.file == "" {
-		return nil
-	}
-	f, err := os.OpenFile(o.file, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("-o: %w", err)
-	}
-	return f.Close()
-}
-
 // parseOutputs reads the values of -o. getenv tells whether this is a job of GitHub's.
 func parseOutputs(values, kinds []string, getenv func(string) string) (*outputs, error) {
 	all := &outputs{actions: actions{on: getenv("GITHUB_ACTIONS") == "true", summary: getenv("GITHUB_STEP_SUMMARY")}}

@@ -153,7 +153,7 @@ func TestMarkdownCannotBeBrokenOutOf(t *testing.T) {
 			}
 			continue
 		case strings.HasPrefix(line, "```"):
-			fence = strings.TrimRight(line, "textsh")
+			fence = strings.TrimRight(line, "extsh")
 			continue
 		}
 		if strings.ContainsAny(strings.ReplaceAll(line, "**failed**", ""), "`<>[]*") || strings.Contains(line, "@") || strings.Contains(line, "www.") {
@@ -233,7 +233,7 @@ func TestComparisons(t *testing.T) {
 		}
 		golden(t, "compare-"+tc.name, plain.String())
 		golden(t, "compare-md-"+tc.name, md.String())
-		if slices.ContainsFunc([]byte(plain.String()), func(b byte) bool { return b < ' ' && b != '\n' }) || strings.ContainsAny(md.String(), "<`") {
+		if slices.ContainsFunc(plain.Bytes(), func(b byte) bool { return b < ' ' && b != '\n' }) || strings.ContainsAny(md.String(), "<`") {
 			t.Errorf("%s: what a target says reaches the terminal or the page\n%s\n%s", tc.name, plain.String(), md.String())
 		}
 	}
