@@ -180,19 +180,28 @@ func TestCredentialThatCannotBeWritten(t *testing.T) {
 
 func TestRefusedCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newTarget(t)
-		g.special = func(v *visit) bool { v.status(401); return true }
-		cfg := g.config(one)
-		cfg.Credential = rotating()
-		_, err := g.run(cfg)
-		if err == nil || !strings.Contains(err.Error(), "it refuses the credentials that were sent") || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("error %v", err)
-		}
-		cfg.Header = []wire.Field{{Name: "authorization", Value: "x"}}
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "only one") {
-			t.Errorf("two credentials: %v", err)
+		for name, set := range map[string]func(*Config){
+			"of its own": func(c *Config) { c.Credential = rotating() },
+			"a header":   func(c *Config) { c.Header = []wire.Field{{Name: "authorization", Value: "Bearer s3cret"}} },
+		} {
+			g := newTarget(t)
+			g.special = func(v *visit) bool { v.status(401); return true }
+			cfg := g.config(one)
+			set(&cfg)
+			_, err := g.run(cfg)
+			if err == nil || !strings.Contains(err.Error(), "it refuses the credentials that were sent") || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s: error %v", name, err)
+			}
 		}
 	})
+}
+
+func TestTwoCredentials(t *testing.T) {
+	cfg := newTarget(t).config(one)
+	cfg.Credential, cfg.Header = rotating(), []wire.Field{{Name: "authorization", Value: "x"}}
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "only one") {
+		t.Errorf("error %v", err)
+	}
 }
 
 func TestWhoStandsInFront(t *testing.T) {
