@@ -153,6 +153,7 @@ func cancelCall(ctx context.Context, x *run) error {
 	}
 	st.close()
 	had, at := len(c.all), time.Now()
+	grace := at.Sub(c.began) + x.silence() // what was under way may still come
 	within := firstWithin
 	if k, err := x.known(ctx); err == nil {
 		within = k.took + x.Quiet/3
@@ -161,11 +162,12 @@ func cancelCall(ctx context.Context, x *run) error {
 	c.drain(x.Quiet/3, time.Now().Add(x.Quiet))
 	x.account(c.stream)
 	more, r := count(c.all[had:], event.message), c.response()
+	late := count(c.all[had:], func(e event) bool { return e.message() && e.at > grace })
 	seen := fmt.Sprintf("%d, then %s", st.status, several(more, "message"))
 	switch {
 	case r != nil && r.kind == kindResult:
 		x.sheet.set("cancel", Deviating, "%s and the result", seen)
-	case more > lateMessages:
+	case late > 0:
 		x.sheet.set("cancel", Deviating, "%s: it went on", seen)
 	case r != nil:
 		x.sheet.set("cancel", Conforming, "%s, error %d", seen, errorCode(r.data))
@@ -174,9 +176,6 @@ func cancelCall(ctx context.Context, x *run) error {
 	}
 	return nil
 }
-
-// lateMessages may be under way when a cancellation arrives.
-const lateMessages = 3
 
 // reuseID makes a request under the id of a call that runs.
 func reuseID(ctx context.Context, x *run) error {

@@ -56,6 +56,7 @@ func controlCall(ctx context.Context, x *run) error {
 	k := learn(s, parts)
 	x.idRows(k)
 	x.messageRows(c, k)
+	x.delayRow(k)
 	x.primingRow(c.stream, s.Revision())
 	x.endRows(parts[len(parts)-1])
 	if k.done.IsZero() {
@@ -278,6 +279,31 @@ func (x *run) messageRows(c *call, k *control) {
 		x.sheet.set("progress-on-call", Conforming, "%s before the response", several(count(k.all, event.message), "message"))
 	} else {
 		x.sheet.set("progress-on-call", Unsure, "the tool sent nothing on the stream of its call")
+	}
+}
+
+// A call that takes less tells nothing about when its events are sent on, and events that
+// come within a moment came together.
+const (
+	longCall = 400 * time.Millisecond
+	moment   = 20 * time.Millisecond
+)
+
+// delayRow looks whether something keeps events back until the end of the call.
+func (x *run) delayRow(k *control) {
+	var at []time.Duration
+	for _, e := range k.all {
+		if e.message() || e.response() {
+			at = append(at, e.at)
+		}
+	}
+	switch {
+	case len(at) <= someMessages || k.took < longCall || len(k.early) > 0:
+		x.sheet.set("unbuffered", Unsure, "%s in %s are too few to tell", several(len(at), "message"), took(k.took))
+	case at[len(at)-1]-at[0] < moment:
+		x.sheet.set("unbuffered", Deviating, "%s come together after %s", several(len(at), "message"), took(at[0]))
+	default:
+		x.sheet.set("unbuffered", Conforming, "the first message after %s, the last after %s", took(at[0]), took(at[len(at)-1]))
 	}
 }
 

@@ -197,6 +197,7 @@ func streamQuirks() []quirk {
 		{rows: "ids-all", wrap: edited(call, at(3, unnamed))},
 		{rows: "ids-unique", wrap: edited(call, at(2, func(e string) string { return "id: 7\n" + unnamed(e) + "id: 7\n" + unnamed(e) }))},
 		{rows: "ids-charset", wrap: edited(call, replaced("id: ", "id: ü"))},
+		{rows: "unbuffered", wrap: hoarding},
 		{rows: "frames", wrap: edited(call, replaced(`"jsonrpc":"2.0"`, `"jsonrpc":"1.0"`))},
 		{rows: "progress-increases", wrap: edited(call, replaced(`"progress":3`, `"progress":2`))},
 		{rows: "progress-token", wrap: edited(call, replaced(`"progressToken":"gapless`, `"progressToken":"other`))},
@@ -252,6 +253,24 @@ func short(is func(*http.Request, said) bool) wrapper {
 
 // errShort takes a handler off its connection, which net/http then ends as it should.
 var errShort = errors.New("enough")
+
+// hoarding keeps what a call sends until it is over.
+func hoarding(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m := read(r); m.Method != "tools/call" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		kept := &editor{ResponseWriter: w}
+		var all strings.Builder
+		kept.edit = func(_ int, e string) string {
+			all.WriteString(e)
+			return ""
+		}
+		next.ServeHTTP(kept, r)
+		_, _ = io.WriteString(w, all.String())
+	})
+}
 
 // blocking lets pings wait while a large call is open.
 func blocking(next http.Handler) http.Handler {
@@ -360,7 +379,8 @@ func resumeQuirks() []quirk {
 		{rows: "resume-own-stream cursor-other-stream", wrap: new(switchboard).mixed},
 		{rows: "resume-after-response", wrap: edited(resuming, noResult)},
 		{rows: "resume-ends resume-final", wrap: lasting(resuming)},
-		{rows: "resume-idempotent", wrap: everySecond},
+		{rows: "resume-idempotent", wrap: every(2)},
+		{rows: "resume-thrice", wrap: every(3)},
 		{rows: "ids-stable", wrap: edited(resuming, replaced(`"total":12`, `"total":13`))},
 		{rows: "disconnect-no-cancel", wrap: cancelling},
 		{rows: "cursor-other-session", wrap: new(switchboard).everybodys},
@@ -402,22 +422,24 @@ func (s *mute) Write(p []byte) (int, error) {
 
 func (s *mute) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// everySecond leaves the first event out of every second resume.
-func everySecond(next http.Handler) http.Handler {
-	var n atomic.Int64
-	lossy := edited(resuming, func(n int, e string) string {
-		if n == 0 {
-			return ""
-		}
-		return e
-	})(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m := read(r); resuming(r, m) && n.Add(1)%2 == 0 {
-			lossy.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// every leaves the first event out of each k-th resume.
+func every(k int64) wrapper {
+	return func(next http.Handler) http.Handler {
+		var n atomic.Int64
+		lossy := edited(resuming, func(n int, e string) string {
+			if n == 0 {
+				return ""
+			}
+			return e
+		})(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if m := read(r); resuming(r, m) && n.Add(1)%k == 0 {
+				lossy.ServeHTTP(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
 }
 
 // cancelling takes a client that leaves for one that cancels.

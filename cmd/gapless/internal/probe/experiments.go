@@ -41,6 +41,7 @@ func experiments() []experiment {
 		{ask: cutAndResume, needs: needsTool, rows: []string{
 			"resume", "resume-no-loss", "resume-no-repeat", "resume-in-order", "resume-own-stream", "resume-priming", "cursor-other-stream",
 			"window-rst", "window-fin", "ids-unique", "ids-name-stream", "one-stream-per-message", "response-not-on-get"}},
+		{ask: cutThrice, needs: needsTool, rows: []string{"resume-thrice"}},
 		{ask: leaveAndReturn, needs: needsTool, rows: []string{"disconnect-no-cancel"}},
 		{ask: resumeAttached, needs: needsTool, rows: []string{"attached", "one-consumer"}},
 		{ask: goSilent, needs: needsTool, rows: []string{"half-open", "stalled-resume"}},
@@ -71,7 +72,7 @@ func named(rows []Row) []string {
 func callRows() []string {
 	return []string{
 		"stream-type", "stream-cache", "stream-buffering", "stream-connection", "stream-encoding", "priming", "retry", "ids", "ids-all",
-		"ids-charset", "frames", "progress-on-call", "progress-increases", "progress-token", "one-response", "response-ends-stream",
+		"ids-charset", "frames", "unbuffered", "progress-on-call", "progress-increases", "progress-token", "one-response", "response-ends-stream",
 		"silent-after-response",
 	}
 }
