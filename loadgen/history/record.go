@@ -59,15 +59,15 @@ const (
 type Exchange struct {
 	// Resume tells a GET with Last-Event-ID from the POST.
 	Resume bool
+	// Call is the index, in the profile, of the call that is made. Only the record of
+	// Attempt 0 carries it.
+	Call uint8
 	// Cursor is the ordinal, within the stream, of the last committed id: 0 before
 	// the first. It stands for the id itself, which is a secret.
 	Cursor uint32
 	// Asked is the reconnection time the server announced; Waited is how long the
 	// client really waited since the previous exchange ended.
 	Asked, Waited time.Duration
-	// Call is the index, in the profile, of the call that is made. Only the record of
-	// Attempt 0 carries it.
-	Call uint8
 }
 
 // Head describes a response head.
@@ -95,6 +95,10 @@ type Event struct {
 	Class Class
 	// Owner says whose message it is, by progress token, request id or call mark.
 	Owner Owner
+	// Digest tells whether the digest that the message carries fits its payload. Under
+	// oracle twin a message without a Seq for which it is DigestWrong is one of the call
+	// that equals none of the control calls'.
+	Digest Digest
 	// OwnerStream is the stream a foreign message belongs to, 0 when unknown.
 	OwnerStream uint32
 	// HasID tells whether the block carried an id line; IDHash hashes the id,
@@ -118,10 +122,6 @@ type Event struct {
 	Late bool
 	// Illegal says what is wrong with the frame; 0 when it is legal.
 	Illegal Illegal
-	// Digest tells whether the digest that the message carries fits its payload. Under
-	// oracle twin a message without a Seq for which it is DigestWrong is one of the call
-	// that equals none of the control calls'.
-	Digest Digest
 }
 
 // Digest is how a digest compares with the payload it was taken over.
@@ -196,11 +196,15 @@ const (
 	EndStopped         // the run was stopped
 )
 
+// Unplanned is the Injection.Planned of a fault that no plan had.
+const Unplanned = -2
+
 // Injection describes a fault that fired. Names are those of the fault catalogue
 // (DESIGN §5); they are interned strings, never built per record.
 type Injection struct {
 	Kind, Place string
-	// Planned is the index of the fault in the stream's plan, from 0.
+	// Planned is the index of the fault in the stream's plan, from 0; -1 for a storm of the
+	// plan, [Unplanned] for one that somebody asked for while the run went on.
 	Planned int
 	// Event is the ordinal on this link of the event the fault struck at or in, from 1;
 	// 0 before the first. Offset is the number of its bytes that were delivered.

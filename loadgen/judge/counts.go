@@ -80,8 +80,9 @@ type Streams struct {
 // Faults counts the injections into the load's streams.
 type Faults struct {
 	// Planned is Setup.Faults. Injected counts everything that fired, opening cuts
-	// included; Openings those that only made a resume place reachable.
-	Planned, Injected, Openings int64
+	// included; Openings those that only made a resume place reachable, Unplanned those
+	// that no plan had: they are no part of what the run set out to inject.
+	Planned, Injected, Openings, Unplanned int64
 	// Cuts counts the injections that ended a link.
 	Cuts            int64
 	ByKind, ByPlace map[string]int64

@@ -45,6 +45,7 @@ func TestModern(t *testing.T) {
 		{"made again, and silence", lostCall + "probe reissue got=2 want=5 noresponse took=20s end=deadline\n" + given, modern, twinCanary, judge.Violated, "reissue-answered", ""},
 		{"a hole before the cut", "stream 1 session 1 load\nnoids\npost\nhead 200 sse\nm 1\nm 3\ncut rst mid-event\nend reset\n" + again + given, modern, twinCanary, judge.Violated, "no-loss", ""},
 		{"ids all the same – holds", "stream 1 session 1 load\npost\nhead 200 sse\nprime\nm 1-2\ncut rst mid-event\nend reset\n" + again + given + wholeCall, modern, twinCanary, judge.Holds, "", ""},
+		{"ids all the same, but not on this call – holds", lostCall + again + given + wholeCall, func(s *judge.Setup) { modern(s); s.IDs = true }, twinCanary, judge.Holds, "", ""},
 		{"an answer that was complete at the cut – inconclusive", "stream 1 session 1 load\nnoids\npost\nhead 200 sse\nm 1-5\nresponse\ncut rst after-response\nend reset\nsettled completed\n", modern, twinCanary, judge.Inconclusive, "", "reissues"},
 		{"responses alone – holds", "stream 1 session 1 load\nnoids\npost\nhead 200 sse\ncut rst mid-event early\nend reset\n" + again + given + load("2", "0") + finish, silent, muteCanaryScript, judge.Holds, "",
 			"1 response in 2 streams met 1 cut: a cut call is lost by design"},
@@ -153,6 +154,7 @@ func TestThrottled(t *testing.T) {
 		{"a call that was never let in", healthyCut + "stream 2 session 1 load\npost\nhead 429\nend status\nsettled not-sent\nunknown\n", base(plain), canaryScript, judge.Inconclusive, "", "limits the rate"},
 		{"first 429, then served", begun + "resume\nhead 429\nend status\nresume\nhead 200 sse\nm 3-5\n" + done, base(plain), canaryScript, judge.Holds, "", ""},
 		{"429 made up by us, then a hang", begun + "resume\ncut status resume-before-headers\nhead 429\nend status\nresume\nhead 200 sse\n" + unanswered, base(plain), canaryScript, judge.Violated, "one-response,resume-progress", ""},
+		{"429 made up by us, at the end", begun + "resume\ncut status resume-before-headers\nhead 429\nend status\nsettled undecided\nledger 5 resp=0\n", base(plain), canaryScript, judge.Inconclusive, "", "1 stream is undecided"},
 		{"429, then a hang", begun + "resume\nhead 429\nend status\nresume\nhead 200 sse\n" + unanswered, base(plain), canaryScript, judge.Violated, "one-response,resume-progress", ""},
 	} {
 		v := c.run(t)

@@ -18,7 +18,7 @@ func (j *Judge) Finish(t Tail) Verdict {
 	j.streams.Planned = cmp.Or(t.Planned, int64(j.setup.Streams))
 	j.streams.MaxOpen, j.streams.DroppedArrivals = t.MaxOpen, t.DroppedArrivals
 	j.streams.Damaged = j.damaged.streams
-	wide := max(t.Storms, 1)
+	wide := max(t.Storms+t.Strikes, 1)
 	j.coverFaults()
 	j.coverage.IDsKept = int64(j.ids.used)
 

@@ -316,6 +316,7 @@ func (j *Judge) mergeFaults(s *Stream) {
 	f, sp := &j.faults, &j.special
 	f.Injected += s.faults.injected
 	f.Openings += s.faults.openings
+	f.Unplanned += s.faults.unplanned
 	f.Cuts += s.faults.cuts
 	judged := s.fate.judged()
 	for i := range s.faults.kinds {

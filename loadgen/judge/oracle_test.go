@@ -214,6 +214,11 @@ func TestDigest(t *testing.T) {
 	}, "intact")
 }
 
+// both6 has control calls that agree, of which the second number their messages as well.
+func both6() judge.Setup {
+	return judge.Setup{Calls: []judge.CallSetup{{Name: "a", Twin: 2}, {Name: "b", Twin: 6}}}
+}
+
 // TestLearnSeveralCalls resolves the oracle over all calls.
 func TestLearnSeveralCalls(t *testing.T) {
 	control := func(call, body string) string {
@@ -250,6 +255,8 @@ func TestLearnSeveralCalls(t *testing.T) {
 			return s
 		}(),
 			judge.OracleTwin, judge.CallSetup{Twin: 6}},
+		{"one that agrees beside one that is numbered and agrees too", []string{control("0", "m 50 p=0.5\nm 100 p=1"), six}, both6(),
+			judge.OracleTwin, judge.CallSetup{Expected: 6, ExpectedFrom: "control calls"}},
 		{"log messages that agree", []string{five, logged, logged}, named(func(c *judge.CallSetup) { c.Twin, c.Method = 3, "notifications/message" }),
 			judge.OracleTwin, judge.CallSetup{Twin: 3, Method: "notifications/message"}},
 		{"one that does not agree", []string{five, bare}, plain, judge.OracleNone, judge.CallSetup{}},

@@ -11,6 +11,7 @@ import (
 //
 // Names are injections, cuts, resumes, places, storms, double_cuts, cuts_in_replay,
 // judged_cuts, reissues and max_open; "place NAME" counts the injections at one place.
+// Neither injections nor storms count those that no plan had.
 type Want struct {
 	Name string
 	Want int64
@@ -92,7 +93,7 @@ func (j *Judge) wants() []Want {
 func (j *Judge) got(name string, t Tail) (n int64, ok bool) {
 	switch name {
 	case "injections":
-		return j.faults.Injected, true
+		return j.faults.Injected - j.faults.Unplanned, true
 	case "cuts":
 		return j.faults.Cuts, true
 	case "resumes":

@@ -25,7 +25,7 @@ import (
 //	m 3-7                          messages 3 to 7
 //	other                          a notification without a number; class=request
 //	response                       or "error"
-//	cut rst mid-event              early (before the first id), after (an id was let through), replay, opening, wide, vague; suffers for=2s: the link lives on
+//	cut rst mid-event              early (before the first id), after (an id was let through), replay, opening, wide, unplanned, vague; suffers for=2s: the link lives on
 //	probe replay                   status=200 want=3 got=3 wrong=1 foreign=1 noresponse took=3s end=clean not (offered)
 //	                               reissue is answered unless noresponse
 //	end clean

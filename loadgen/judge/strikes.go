@@ -20,6 +20,8 @@ type strikes struct {
 	injected int64
 	cuts     int64
 	openings int64
+	// unplanned were asked for while the run went on.
+	unplanned int64
 	early    bool          // one ended a link at or before the first committed id
 	vague    bool          // one may have: what the client got of the link is not known to the byte
 	cutAfter bool          // a cut struck after a committed id
@@ -51,6 +53,9 @@ func (f *strikes) add(in *history.Injection, at time.Duration) {
 	f.last, f.lastAt = uint16(i+1), max(f.lastAt, at+in.For)
 	if in.Opening {
 		f.openings++
+	}
+	if in.Planned == history.Unplanned {
+		f.unplanned++
 	}
 	if in.Ends {
 		f.early = f.early || !in.AfterID

@@ -30,6 +30,9 @@ type Tail struct {
 	// once, arrivals that were dropped since too many were open, and storms that fired:
 	// each cuts many links at one instant, and counts once for the bound.
 	Planned, MaxOpen, DroppedArrivals, Storms int64
+	// Strikes are the storms that no plan had. They count for the bound, not for what was
+	// to be reached.
+	Strikes int64
 	// StartDelayP99 is how late streams started; Saturated that the generator's CPU was
 	// full. Touched counts the streams that this may have changed.
 	StartDelayP99 time.Duration
