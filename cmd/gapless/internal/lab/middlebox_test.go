@@ -102,6 +102,10 @@ func TestIdleCuts(t *testing.T) {
 	for range 5000 {
 		random = append(random, quiet{s, 5*s + time.Duration(rng.ExpFloat64()*float64(60*s)), truncated})
 	}
+	scattered := many(3, quiet{9 * s, 60 * s, truncated})
+	for i := range 10 {
+		scattered = append(scattered, quiet{s, time.Duration(6+3*i) * s, truncated})
+	}
 	const cut = "something on the way, or the server, cuts links that are silent for "
 	const advice = ": raise its idle timeout or let the server send keep-alive comments more often"
 	for name, c := range map[string]struct {
@@ -116,6 +120,7 @@ func TestIdleCuts(t *testing.T) {
 		"five minutes, spread by 5 %":  {[]quiet{{9 * s, 290 * s, truncated}, {9 * s, 300 * s, truncated}, {9 * s, 304 * s, truncated}}, cut + "297 s (3 links, 290.0-304.0 s)" + advice},
 		"two ends":                     {many(2, quiet{9 * s, 60 * s, truncated}), ""},
 		"spread":                       {[]quiet{{9 * s, 10 * s, truncated}, {9 * s, 12 * s, truncated}, {9 * s, 14 * s, truncated}}, ""},
+		"three of many":                {scattered, ""},
 		"at random":                    {random, ""},
 		"some live longer":             {append(many(9, quiet{9 * s, 30 * s, truncated}), quiet{s, 90 * s, truncated}), ""},
 		"a link is silent and lives":   {append(many(9, quiet{9 * s, 30 * s, truncated}), quiet{s, 90 * s, history.EndIdle}), ""},

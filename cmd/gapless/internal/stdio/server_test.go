@@ -102,6 +102,9 @@ func tool(r request) {
 		fmt.Println("Server is running\x1b[0m")
 	case "long":
 		fmt.Println(`{"x":"` + strings.Repeat("x", maxMessage+10) + `"}`)
+	case "wide":
+		progress(r, 1)
+		fmt.Println(`{"method":"x","pad":"` + strings.Repeat("x", maxMessage-100) + `"}`)
 	case "ask":
 		fmt.Println(`{"jsonrpc":"2.0","id":"q1","method":"sampling/createMessage","params":{}}`)
 		return // the client has to release it

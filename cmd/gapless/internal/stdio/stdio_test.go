@@ -328,7 +328,7 @@ func TestInitializeFails(t *testing.T) {
 		t.Errorf("a refusal: status %d, %q", a.status, got)
 	}
 	e.session = a.resp.Get("Mcp-Session-Id")
-	for end := time.Now().Add(patience); e.do("DELETE", "").status != 404; {
+	for end := time.Now().Add(patience); e.post(`{"jsonrpc":"2.0","method":"notifications/x"}`).status != 404; {
 		if time.Now().After(end) {
 			t.Fatal("a session that was refused lives on")
 		}
@@ -417,9 +417,12 @@ func TestStalledClient(t *testing.T) {
 				e = open(t, server("ours"))
 			}
 			e.handshake()
-			a := e.call(1, "count", 300_000) // far more than the kernel holds
+			a := e.call(1, "wide", 0)
 			if _, ok := a.next(); !ok {
 				t.Fatal(a.err)
+			}
+			if _, err := io.ReadFull(a.link, make([]byte, 1<<20)); err != nil { // the rest is more than the kernel holds
+				t.Fatal(err)
 			}
 			done := make(chan struct{})
 			go func() { defer close(done); end(e) }()
