@@ -17,9 +17,10 @@ type life struct {
 
 	closed, healed bool
 	// carries: an exchange of a stream is under way, so a storm may strike. fate is what
-	// has ended the link; only the first may.
-	carries bool
-	fate    fate
+	// has ended the link; only the first may. unplanned: no plan had the storm that did.
+	carries   bool
+	fate      fate
+	unplanned bool
 	// silent: nothing passes; the connection stays open until released.
 	silent, released bool
 	timer            *time.Timer
@@ -138,6 +139,12 @@ func (f *life) stormed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.fate == stormFate
+}
+
+func (f *life) stormedUnplanned() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fate == stormFate && f.unplanned
 }
 
 // silence begins a black hole: nothing is closed before the time, or before the run

@@ -31,14 +31,21 @@ type Exchange struct {
 	OnInjection func(*Injection)
 }
 
+// Values of [Injection.Planned] of faults that no stream's plan has: those of the plan of
+// the whole run, and those that somebody asked for while it went on.
+const (
+	RunWide   = -1
+	Unplanned = -2
+)
+
 // Injection is a fault that fired.
 type Injection struct {
 	Kind    Kind
 	Place   Place
 	Link    uint32
 	Attempt int
-	// Planned is the index of the fault in the stream's plan, from 0; -1 for one of the
-	// whole run.
+	// Planned is the index of the fault in the stream's plan, from 0, or [RunWide] or
+	// [Unplanned].
 	Planned int
 	// Event is the ordinal on this link of the event the fault struck at or in, from 1;
 	// 0 before the first. Offset is how many of its bytes were delivered; at request and

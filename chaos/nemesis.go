@@ -23,14 +23,16 @@ type Nemesis struct {
 
 	healed        atomic.Bool
 	fired, struck atomic.Int64
+	strikes       atomic.Int64
 	mu            sync.Mutex
 	links         map[*Link]struct{}
 }
 
 // Counts are what a nemesis has done so far.
 type Counts struct {
-	// Storms is how many were let go, Struck how many links they ended in all.
-	Storms, Struck int64
+	// Storms is how many of the plan were let go, Strikes how many that somebody asked
+	// for, and Struck how many links they ended in all.
+	Storms, Strikes, Struck int64
 	// Links is how many links are open.
 	Links int
 }
@@ -90,21 +92,41 @@ func (n *Nemesis) sleep(ctx context.Context, until time.Duration) bool {
 	}
 }
 
-// storm strikes the share of the links that carry a stream.
+// storm lets storm k of the plan go.
 func (n *Nemesis) storm(f Fault, k uint64) {
+	if n.hit(f.share(), k, false) > 0 {
+		n.fired.Add(1)
+	}
+}
+
+// Strike lets a storm go now that no plan has, over a share (0 to 1) of the links that
+// carry a stream, and returns how many it struck: none once the run has healed. Its
+// injections tell that they were not planned. It may be called from any goroutine, if
+// the plan allows it ([Plan.AllowStrikes]).
+func (n *Nemesis) Strike(share float64) int {
+	if !n.plan.strikes || !(share > 0) || n.healed.Load() {
+		return 0
+	}
+	struck := n.hit(min(share, 1), math.MaxUint64-uint64(n.strikes.Load()), true)
+	if struck > 0 {
+		n.strikes.Add(1)
+	}
+	return struck
+}
+
+// hit strikes the share of the links that carry a stream, drawn for storm k.
+func (n *Nemesis) hit(share float64, k uint64, unplanned bool) int {
 	links := n.carrying()
 	key := func(l *Link) uint64 { return draw(n.plan.cfg.Seed, drawStorm, k, uint64(l.id)) }
 	slices.SortFunc(links, func(a, b *Link) int { return cmp.Compare(key(a), key(b)) })
-	struck := int64(0)
-	for _, l := range links[:int(math.Ceil(f.share()*float64(len(links))))] {
-		if l.hit() {
+	struck := 0
+	for _, l := range links[:int(math.Ceil(share*float64(len(links))))] {
+		if l.hit(unplanned) {
 			struck++
 		}
 	}
-	n.struck.Add(struck)
-	if struck > 0 {
-		n.fired.Add(1)
-	}
+	n.struck.Add(int64(struck))
+	return struck
 }
 
 // carrying returns the links that a storm may strike.
@@ -139,11 +161,11 @@ func (n *Nemesis) Heal() {
 func (n *Nemesis) Counts() Counts {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return Counts{Storms: n.fired.Load(), Struck: n.struck.Load(), Links: len(n.links)}
+	return Counts{Storms: n.fired.Load(), Strikes: n.strikes.Load(), Struck: n.struck.Load(), Links: len(n.links)}
 }
 
 // active tells whether faults may strike now.
 func (n *Nemesis) active() bool { return !n.healed.Load() && n.plan.Active(n.clock()) }
 
-// storms tells whether any will be let go.
-func (n *Nemesis) storms() bool { return n != nil && len(n.plan.storms) > 0 }
+// storms tells whether any may be let go.
+func (n *Nemesis) storms() bool { return n != nil && n.plan.stormy() }

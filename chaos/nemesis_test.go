@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"sync"
 	"syscall"
@@ -117,6 +118,55 @@ func TestStormsKeepToTheWindow(t *testing.T) {
 			l.Close()
 		}
 		f.readers.Wait()
+	})
+}
+
+// TestAStrike: a storm that nobody planned strikes at once, knows where its links were,
+// tells that it was not planned, and is no storm of the plan.
+func TestAStrike(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calm := PlanConfig{Seed: 3, Streams: 100, Messages: 5, IDs: true, Priming: true, Head: true}
+		if n := sail(t, mustPlan(t, stormy(0)), 3).nemesis.Strike(1); n != 0 {
+			t.Errorf("a plan that allows no strikes had %d links struck", n)
+		}
+		p := mustPlan(t, calm)
+		p.AllowStrikes()
+		f := sail(t, p, 30)
+		go f.nemesis.Run(t.Context())
+		for _, none := range []float64{0, -1, math.NaN()} {
+			if n := f.nemesis.Strike(none); n != 0 {
+				t.Errorf("a share of %v struck %d", none, n)
+			}
+		}
+		if n := f.nemesis.Strike(0.2); n != 6 {
+			t.Errorf("a fifth of 30 is %d", n)
+		}
+		if n := f.nemesis.Strike(7); n != 24 {
+			t.Errorf("all that were left are %d", n)
+		}
+		f.readers.Wait()
+		if n := f.nemesis.Strike(1); n != 0 {
+			t.Errorf("a strike over nothing struck %d", n)
+		}
+		if c := f.nemesis.Counts(); c != (Counts{Strikes: 2, Struck: 30}) {
+			t.Errorf("%+v", c)
+		}
+		want := Injection{Kind: Storm, Place: MidEvent, Planned: Unplanned, Event: 3, Offset: 20, AfterID: true, Ends: true, RunWide: true}
+		for id := range uint32(30) {
+			want.Link = id + 1
+			if told := f.told[id+1]; len(told) != 1 || told[0] != want {
+				t.Fatalf("link %d told %+v, want %+v", id+1, told, want)
+			}
+		}
+		healed := sail(t, p, 2)
+		healed.nemesis.Heal()
+		if n := healed.nemesis.Strike(1); n != 0 {
+			t.Errorf("a healed run had %d links struck", n)
+		}
+		for _, l := range healed.links {
+			l.Close()
+		}
+		healed.readers.Wait()
 	})
 }
 

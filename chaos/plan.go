@@ -93,6 +93,8 @@ type Plan struct {
 	storms []Fault
 	// skipped lists the impossible cells that were asked for.
 	skipped []Skip
+	// strikes: storms may come that nobody planned.
+	strikes bool
 }
 
 // population is what the faults of an item are dealt to.
@@ -262,11 +264,19 @@ func (s Skip) String() string { return fmt.Sprintf("%s@%s: %s", s.Kind, s.Place,
 // that nothing can strike, such as a control call.
 func (p *Plan) Victim(stream uint32) *Victim {
 	v := newVictim(p.Stream(stream))
-	if v == nil && len(p.storms) > 0 && (p.load.has(stream) || p.gets.has(stream)) {
+	if v == nil && p.stormy() && (p.load.has(stream) || p.gets.has(stream)) {
 		v = &Victim{}
 	}
 	return v
 }
+
+// AllowStrikes makes every link of the load follow its stream, as it has to if
+// [Nemesis.Strike] may end it at any moment. It is called before the load; what was
+// planned stays as it is.
+func (p *Plan) AllowStrikes() { p.strikes = true }
+
+// stormy tells whether storms may come.
+func (p *Plan) stormy() bool { return p.strikes || len(p.storms) > 0 }
 
 // Handshake returns the same for the handshake of a session, numbered from 1.
 func (p *Plan) Handshake(session uint32) *Victim { return newVictim(p.Session(session)) }

@@ -2,12 +2,12 @@ package chaos
 
 // hit resets the link in a storm, from the goroutine of the [Nemesis]; false when it
 // carries nothing or was ended already. Its reader reports the injection.
-func (l *Link) hit() bool {
+func (l *Link) hit(unplanned bool) bool {
 	struck := false
 	l.life.change(func() {
 		f := &l.life
 		if struck = f.carries && f.fate == alive && !f.closed && !f.healed; struck {
-			f.fate = stormFate
+			f.fate, f.unplanned = stormFate, unplanned
 		}
 	})
 	if struck {
@@ -39,8 +39,11 @@ func (l *Link) stormWrites() {
 
 func (l *Link) stormCut(at Place) {
 	in := Injection{
-		Kind: Storm, Place: at, Link: l.id, Attempt: l.ex.Attempt, Planned: -1,
+		Kind: Storm, Place: at, Link: l.id, Attempt: l.ex.Attempt, Planned: RunWide,
 		AfterID: l.ex.Resume || l.ex.Victim.committed, Ends: true, RunWide: true,
+	}
+	if l.life.stormedUnplanned() {
+		in.Planned = Unplanned
 	}
 	e, whole := l.scan.Event(), int(l.scan.Events())
 	switch {

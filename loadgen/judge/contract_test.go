@@ -182,6 +182,34 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestUnplannedStorms: what somebody asked for while the run went on cuts like any storm,
+// counts for the bound, and reaches nothing that the run set out to do.
+func TestUnplannedStorms(t *testing.T) {
+	struck := func(n, how string) string {
+		return strings.NewReplacer("stream 1", "stream "+n, "rst mid-event", "storm mid-event wide"+how).Replace(healthyCut)
+	}
+	setup := ledgerSetup()
+	setup.Streams, setup.Faults = 2, 1
+	tail := wellTail()
+	tail.Strikes = 2
+	v := judgeScript(setup, parse(t, struck("1", " unplanned")+struck("2", " unplanned")+canaryScript), tail)
+	if v.Word != judge.Inconclusive || v.Messages.Lost != 0 || !strings.Contains(strings.Join(v.Why, "\n"), "injections: wanted 1, got 0") {
+		t.Errorf("nothing that was planned fired: %s %v", v.Word, v.Why)
+	}
+	if f := v.Faults; f.Injected != 2 || f.Unplanned != 2 || f.Cuts != 2 || v.CutsAtRisk != 2 || v.JudgedCuts != 2 {
+		t.Errorf("%+v, %d at risk, %d judged cuts", f, v.CutsAtRisk, v.JudgedCuts)
+	}
+	setup.Reach = []judge.Want{{Name: "storms", Want: 1}}
+	if v := judgeScript(setup, parse(t, struck("1", " unplanned")+struck("2", "")+canaryScript), tail); v.Word != judge.Inconclusive ||
+		!strings.Contains(strings.Join(v.Why, "\n"), "storms: wanted 1, got 0") {
+		t.Errorf("no storm of the plan was let go: %s %v", v.Word, v.Why)
+	}
+	tail.Storms = 1
+	if v := judgeScript(setup, parse(t, struck("1", " unplanned")+struck("2", "")+canaryScript), tail); v.Word != judge.Holds {
+		t.Errorf("the planned one was: %s %v", v.Word, v.Why)
+	}
+}
+
 func TestGetStreams(t *testing.T) {
 	const get = "stream 1 session 1 get\npost\nhead 200 sse\n"
 	rows := []struct {

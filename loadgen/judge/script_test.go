@@ -175,7 +175,11 @@ func (s *script) line(w []string) error {
 		return err
 	case "cut":
 		o := optionsOf(w[3:])
-		s.add(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: w[1], Place: w[2],
+		planned := 0
+		if o.has("unplanned") {
+			planned = history.Unplanned
+		}
+		s.add(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: w[1], Place: w[2], Planned: planned,
 			Ends: !o.has("suffers"), For: o.duration("for"),
 			Approximate: o.has("vague"), RunWide: o.has("wide"), AfterID: !o.has("early") && s.cursor > 0 || o.has("after"), InReplay: o.has("replay"), Opening: o.has("opening"), Offset: 61}})
 	case "probe":

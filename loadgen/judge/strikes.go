@@ -22,12 +22,12 @@ type strikes struct {
 	openings int64
 	// unplanned were asked for while the run went on.
 	unplanned int64
-	early    bool          // one ended a link at or before the first committed id
-	vague    bool          // one may have: what the client got of the link is not known to the byte
-	cutAfter bool          // a cut struck after a committed id
-	waiting  uint16        // index+1 of the last cut that no accepted resume followed yet
-	last     uint16        // index+1 of the last injection
-	lastAt   time.Duration // when the last one had acted
+	early     bool          // one ended a link at or before the first committed id
+	vague     bool          // one may have: what the client got of the link is not known to the byte
+	cutAfter  bool          // a cut struck after a committed id
+	waiting   uint16        // index+1 of the last cut that no accepted resume followed yet
+	last      uint16        // index+1 of the last injection
+	lastAt    time.Duration // when the last one had acted
 }
 
 // isCut tells an injection that cut a link from one that only made it suffer, or that

@@ -171,6 +171,8 @@ type Faults struct {
 	Seat     string `json:"seat"` // client or proxy
 	Planned  int64  `json:"planned"`
 	Injected int64  `json:"injected"`
+	// Unplanned counts those of Injected that somebody asked for while the run went on.
+	Unplanned int64 `json:"unplanned"`
 	// Cuts counts the injections that ended their link; the others hurt it for a while.
 	Cuts int64 `json:"cuts"`
 	// Storms counts instants at which all links were struck; each link of each storm

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gapless-dev/gapless/chaos"
 	"github.com/gapless-dev/gapless/loadgen"
 	"github.com/gapless-dev/gapless/loadgen/judge"
 	"github.com/gapless-dev/gapless/loadgen/report"
@@ -51,6 +52,9 @@ type Config struct {
 	Report func(*result.Result) error
 	// Halt, once closed, ends arrivals and faults; what is open drains and is judged.
 	Halt <-chan struct{}
+	// Armed, if set, is called once, right before the planned load begins, with what can be
+	// asked of it from then on. Every link then follows its stream, which costs a little.
+	Armed func(*Injector)
 	// Observer, if set, sees the histories of the load beside the judge.
 	Observer loadgen.Observer
 	// Progress, if set, is told where the run is, every Interval (0 means 1 s), by one
@@ -83,7 +87,7 @@ type experiment struct {
 	began    time.Time
 	usage    usage // of this process when the run began
 	lasts    time.Duration
-	storms   int64
+	counts   chaos.Counts
 	stopped  string   // why the load ended before its plan, "" when it did not
 	notes    []string // what kept the judge from seeing everything, for the result
 	remarks  []string // what one has to know of the target and the way to it
@@ -322,6 +326,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 		court.violated = cancel
 	}
 	side := x.accompany(ctx, cancel, nemesis, cfg.Live, court, t.plans.Arrivals)
+	x.armed(nemesis, cfg.Live, court, t.plans.Arrivals)
 	load, err = loadgen.Run(ctx, cfg)
 	if errors.Is(err, context.Canceled) {
 		err = nil // stopped by the user: the judge says what that leaves undecided
@@ -338,15 +343,15 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	if died := x.deceased(); died != nil {
 		x.remarks = append(x.remarks, died.Error())
 	}
-	for _, remark := range []string{x.surpassed(), court.idle.sentence()} {
+	x.counts = nemesis.Counts()
+	for _, remark := range []string{x.surpassed(), court.idle.sentence(), unplanned(x.counts)} {
 		if remark != "" {
 			x.remarks = append(x.remarks, remark)
 		}
 	}
-	x.storms = nemesis.Counts().Storms
 	tail = judge.Tail{
 		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen, DroppedArrivals: load.DroppedArrivals,
-		Storms: x.storms, StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(), Stopped: x.stopped,
+		Storms: x.counts.Storms, Strikes: x.counts.Strikes, StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(), Stopped: x.stopped,
 	}
 	if tail.Saturated {
 		tail.Touched = load.DroppedArrivals // nobody knows what they would have met

@@ -86,6 +86,9 @@ func injection(i *chaos.Injection) history.Injection {
 // arm puts the faults into the dialer, before the load. What it returns is their clock,
 // which heals what lasts when the load is halted or over.
 func (x *experiment) arm(plan *chaos.Plan) *chaos.Nemesis {
+	if x.c.Armed != nil {
+		plan.AllowStrikes()
+	}
 	began := time.Now()
 	n := chaos.NewNemesis(plan, func() time.Duration { return time.Since(began) })
 	x.dialer.plan, x.dialer.nemesis = plan, n

@@ -37,7 +37,7 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 		},
 		Notes:   x.remarks,
 		History: result.History{Dir: x.c.Save},
-		Faults:  result.Faults{Seat: p.Faults.Seat, Storms: x.storms},
+		Faults:  result.Faults{Seat: p.Faults.Seat, Storms: x.counts.Storms},
 		Load:    x.shape(load),
 	}
 	if p.Reference() {
@@ -164,7 +164,7 @@ func counts(r *result.Result, v judge.Verdict) {
 	r.Responses = result.Responses{
 		Expected: v.Responses.Expected, Received: v.Responses.Received, Missing: v.Responses.Missing, MissingAllowed: v.Responses.MissingAllowed, Repeated: v.Responses.Repeated,
 	}
-	r.Faults = result.Faults{Seat: r.Faults.Seat, Planned: f.Planned, Injected: f.Injected, Cuts: f.Cuts, Storms: r.Faults.Storms, ByKind: f.ByKind, ByPlace: f.ByPlace}
+	r.Faults = result.Faults{Seat: r.Faults.Seat, Planned: f.Planned, Injected: f.Injected, Unplanned: f.Unplanned, Cuts: f.Cuts, Storms: r.Faults.Storms, ByKind: f.ByKind, ByPlace: f.ByPlace}
 	for _, c := range f.ByKindAndPlace {
 		r.Faults.ByKindAndPlace = append(r.Faults.ByKindAndPlace, result.Cell{Kind: c.Kind, Place: c.Place, Injected: c.Count})
 	}
