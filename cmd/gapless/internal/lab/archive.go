@@ -181,6 +181,9 @@ func saved(dir string, h history.Header) *result.Result {
 	r, err := ReadResult(dir)
 	if err != nil {
 		r = &result.Result{Gapless: result.Format, Run: result.Run{ID: h.Run, Seed: h.Seed, Version: h.Version}, Thresholds: unmeasured(h)}
+		if !errors.Is(err, os.ErrNotExist) {
+			r.Notes = []string{"figures of the run are missing: " + err.Error()}
+		}
 	}
 	r.Run.Command = "gapless judge " + dir
 	r.History.Dir = dir

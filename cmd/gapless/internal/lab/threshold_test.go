@@ -29,7 +29,14 @@ func TestThresholdsOfARun(t *testing.T) {
 	if again, err := Judge(dir); err != nil || len(again.FailedThresholds()) != 1 {
 		t.Errorf("judged again: %v, %+v", err, again)
 	}
-	if err := os.Remove(filepath.Join(dir, resultFile)); err != nil {
+	file := filepath.Join(dir, resultFile)
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Judge(dir); err != nil || len(again.FailedThresholds()) != 2 || len(again.Notes) != 1 {
+		t.Errorf("judged beside half a result: %v, %+v", err, again.Notes)
+	}
+	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	// A limit whose figures are gone must not look like one that was kept.
