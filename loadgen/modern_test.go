@@ -245,6 +245,19 @@ func TestModernCutByUs(t *testing.T) {
 	})
 }
 
+func TestOnlyTheLoadIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newModern(t)
+		g.call = func(v *visit) { v.sse() }
+		cfg, _ := modernConfig(g, PlanConfig{Seed: 1, Streams: 2, Sessions: 1, Kind: history.StreamControl, Canary: 9})
+		rep, err := g.run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, "calls, probes", fmt.Sprint(len(g.of(MethodTool)), rep.Probes), "3 0")
+	})
+}
+
 func TestModernCancelIsTheEndOfTheExchange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newModern(t)

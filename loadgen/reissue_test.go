@@ -64,6 +64,28 @@ func TestReissueOfASample(t *testing.T) {
 	}
 }
 
+func TestNothingIsMadeAgainInALostSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTarget(t)
+		g.call = func(v *visit) {
+			if v.id == "1" {
+				primed(v)
+				return
+			}
+			v.sse()
+			time.Sleep(5 * time.Second)
+		}
+		g.resume = func(v *visit, _ int) { v.status(404) }
+		cfg := g.config(PlanConfig{Seed: 1, Streams: 2, Sessions: 1})
+		cfg.Reissue = 2
+		rep, err := g.run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, "calls, probes, outcomes", fmt.Sprint(len(g.of(MethodTool)), rep.Probes, rep.Outcomes), "2 0 [0 0 0 0 1 0 0 1]")
+	})
+}
+
 func TestStopIsNoReissue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, seen := newTarget(t), new(recorder)
