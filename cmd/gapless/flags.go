@@ -36,6 +36,8 @@ func overrides() []override {
 			func(p *profiles.Profile, v string) error { p.Target.Transport = v; return nil }},
 		{"dialect", "D", "how resuming looks on the wire: resume or modern", "target.dialect",
 			func(p *profiles.Profile, v string) error { p.Target.Dialect = v; return nil }},
+		{"max-rate", "R", "starts per second at most, whatever the load, such as 5/s", "target.max_rate",
+			func(p *profiles.Profile, v string) error { return p.Target.MaxRate.UnmarshalText([]byte(v)) }},
 		{"protocol", "REV", "revision of MCP: 2025-11-25, 2025-06-18, 2025-03-26 or 2026-07-28", "target.protocol",
 			func(p *profiles.Profile, v string) error { return p.Target.Protocol.UnmarshalText([]byte(v)) }},
 		{"tool", "NAME", "the tool to call (default emit)", "calls",

@@ -3,8 +3,11 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"slices"
 
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/client"
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/survey"
 	"github.com/gapless-dev/gapless/profiles"
 )
@@ -22,6 +25,14 @@ func (x *experiment) look(ctx context.Context) error {
 		return nil
 	}
 	s, err := x.endpoint.ask(x.c.Profile.Target).Initialize(ctx, string(x.c.Profile.Target.Protocol))
+	var none *client.UnreachableError
+	var late net.Error
+	switch {
+	case errors.As(err, &none):
+		return &UnreachableError{fmt.Errorf("target %s %w", x.endpoint.Shown, none)}
+	case errors.As(err, &late) && late.Timeout(): // once is enough
+		return &UnreachableError{fmt.Errorf("target %s did not answer initialize: %w", x.endpoint.Shown, err)}
+	}
 	if err != nil {
 		return nil // the control calls say what is wrong, in the same words as ever
 	}
