@@ -42,9 +42,10 @@ func resumeAttached(ctx context.Context, x *run) error {
 		x.sheet.set("one-consumer", Conforming, "the second connection is refused")
 		return nil
 	}
+	// What was under way when the second connection was accepted may come on both.
 	old := map[uint64]bool{}
 	for _, e := range c.all[had:] {
-		old[e.hash] = !e.empty
+		old[e.hash] = !e.empty && c.open() && c.began.Add(e.at).After(st.began.Add(st.head+overlap/5))
 	}
 	both := st.count(func(e event) bool { return !e.empty && old[e.hash] })
 	fresh, more := len(carried(c.all[had:])), len(st.carried())
@@ -138,11 +139,7 @@ func cancelCall(ctx context.Context, x *run) error {
 	if err != nil {
 		return err
 	}
-	c, err := x.begun(ctx, s, "")
-	var none absentError
-	if errors.As(err, &none) { // a call can be cancelled that cannot be resumed
-		return errors.New(string(none))
-	}
+	c, err := x.streaming(ctx, s, "")
 	if err != nil {
 		return err
 	}
@@ -152,23 +149,26 @@ func cancelCall(ctx context.Context, x *run) error {
 		return err
 	}
 	st.close()
-	had, at := len(c.all), time.Now()
-	grace := at.Sub(c.began) + x.silence() // what was under way may still come
-	within := firstWithin
-	if k, err := x.known(ctx); err == nil {
-		within = k.took + x.Quiet/3
+	had, at := len(c.all), time.Since(c.began)
+	k, err := x.known(ctx)
+	switch {
+	case err != nil:
+		x.account(c.stream)
+		return err
+	case at > k.took-x.Quiet/3:
+		x.account(c.stream)
+		return errors.New("the call was all but over when the cancellation was taken")
 	}
-	c.read(at.Add(within), event.response)
+	c.read(c.began.Add(k.took+x.Quiet), event.response)
 	c.drain(x.Quiet/3, time.Now().Add(x.Quiet))
 	x.account(c.stream)
-	more, r := count(c.all[had:], event.message), c.response()
-	late := count(c.all[had:], func(e event) bool { return e.message() && e.at > grace })
+	all, more, r := c.count(event.message), count(c.all[had:], event.message), c.response()
 	seen := fmt.Sprintf("%d, then %s", st.status, several(more, "message"))
 	switch {
 	case r != nil && r.kind == kindResult:
 		x.sheet.set("cancel", Deviating, "%s and the result", seen)
-	case late > 0:
-		x.sheet.set("cancel", Deviating, "%s: it went on", seen)
+	case more > 0 && all >= count(k.all, event.message):
+		x.sheet.set("cancel", Deviating, "%s: it went on to its end", seen)
 	case r != nil:
 		x.sheet.set("cancel", Conforming, "%s, error %d", seen, errorCode(r.data))
 	default:
@@ -183,12 +183,8 @@ func reuseID(ctx context.Context, x *run) error {
 	if err != nil {
 		return err
 	}
-	c, err := x.begun(ctx, s, "")
-	if c == nil {
-		var none absentError
-		if errors.As(err, &none) {
-			return errors.New(string(none))
-		}
+	c, err := x.streaming(ctx, s, "")
+	if err != nil {
 		return err
 	}
 	defer c.close()

@@ -108,11 +108,11 @@ func earlyClose(ctx context.Context, x *run) error {
 const (
 	// stallArgs make emit send more than the buffers between us hold.
 	stallArgs = `{"messages":400,"bytes":65536,"interval_ms":0}`
-	pings     = 10
+	pings     = 5
 	// slowdown is how many times longer a ping may take beside a stalled reader, and
 	// slowest what is always quick enough.
-	slowdown = 10
-	slowest  = 250 * time.Millisecond
+	slowdown = 4
+	slowest  = time.Second
 )
 
 // stallReader opens a call, reads nothing of it, and measures what others wait.

@@ -282,12 +282,8 @@ func (x *run) messageRows(c *call, k *control) {
 	}
 }
 
-// A call that takes less tells nothing about when its events are sent on, and events that
-// come within a moment came together.
-const (
-	longCall = 400 * time.Millisecond
-	moment   = 20 * time.Millisecond
-)
+// longCall is how long a call takes at least that tells when its events are sent on.
+const longCall = 400 * time.Millisecond
 
 // delayRow looks whether something keeps events back until the end of the call.
 func (x *run) delayRow(k *control) {
@@ -300,7 +296,7 @@ func (x *run) delayRow(k *control) {
 	switch {
 	case len(at) <= someMessages || k.took < longCall || len(k.early) > 0:
 		x.sheet.set("unbuffered", Unsure, "%s in %s are too few to tell", several(len(at), "message"), took(k.took))
-	case at[len(at)-1]-at[0] < moment:
+	case at[len(at)-1]-at[0] < k.took/8:
 		x.sheet.set("unbuffered", Deviating, "%s come together after %s", several(len(at), "message"), took(at[0]))
 	default:
 		x.sheet.set("unbuffered", Conforming, "the first message after %s, the last after %s", took(at[0]), took(at[len(at)-1]))

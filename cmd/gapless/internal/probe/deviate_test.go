@@ -210,6 +210,7 @@ func streamQuirks() []quirk {
 		{rows: "polling-resume", wrap: when(resuming, status(400))},
 		{rows: "early-close-2025-06-18", wrap: short(call)},
 		{rows: "cancel", wrap: when(posted("notifications/cancelled"), status(202))},
+		{rows: "cancel", wrap: chain(when(posted("notifications/cancelled"), status(202)), edited(call, answers(drop)))},
 		{rows: "head-of-line", wrap: blocking},
 		{rows: "draft-end", wrap: edited(call, at(0, func(e string) string {
 			return e + "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/stream/create\",\"params\":{}}\n\n"
@@ -281,7 +282,7 @@ func blocking(next http.Handler) http.Handler {
 			large.Add(1)
 			defer large.Add(-1)
 		case m.Method == "ping" && large.Load() > 0:
-			<-time.After(slowest + 50*time.Millisecond)
+			<-time.After(slowest + slowest/5)
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -381,7 +382,7 @@ func resumeQuirks() []quirk {
 		{rows: "resume-ends resume-final", wrap: lasting(resuming)},
 		{rows: "resume-idempotent", wrap: every(2)},
 		{rows: "resume-thrice", wrap: every(3)},
-		{rows: "ids-stable", wrap: edited(resuming, replaced(`"total":12`, `"total":13`))},
+		{rows: "ids-stable", wrap: edited(resuming, replaced(`"total":16`, `"total":17`))},
 		{rows: "disconnect-no-cancel", wrap: cancelling},
 		{rows: "cursor-other-session", wrap: new(switchboard).everybodys},
 		{rows: "cursor-long", wrap: when(long, status(500))},

@@ -177,13 +177,13 @@ func TestServersThatCannotResume(t *testing.T) {
 func TestOutOfTime(t *testing.T) {
 	t.Parallel()
 	c := quick(reference(t, refserver.Config{}, nil))
-	c.Budget, c.Watch = 300*time.Millisecond, time.Minute
+	c.Budget, c.Watch = 2*time.Second, time.Minute
 	began := time.Now()
 	rows := ask(t, c)
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %s", took)
 	}
-	for _, name := range []string{"resume-no-loss", "retention-time", "session-expiry"} {
+	for _, name := range []string{"retention-time", "session-expiry"} {
 		if row := rows[name]; row.Status != Unsure || row.Seen != "out of time" {
 			t.Errorf("%s: %s: %s", name, row.Status, row.Seen)
 		}

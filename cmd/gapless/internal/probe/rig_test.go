@@ -51,7 +51,7 @@ func reference(t *testing.T, cfg refserver.Config, wrap wrapper) string {
 // quick is a probe that does not wait long.
 func quick(url string) Config {
 	return Config{
-		Client: client.Config{URL: url, Timeout: 3 * time.Second}, Shown: url, Tool: "emit", Args: json.RawMessage(`{"messages":12,"interval_ms":50}`),
+		Client: client.Config{URL: url, Timeout: 3 * time.Second}, Shown: url, Tool: "emit", Args: json.RawMessage(`{"messages":16,"interval_ms":60}`),
 		Watch: time.Millisecond, Quiet: 500 * time.Millisecond, Budget: 30 * time.Second,
 	}
 }

@@ -123,8 +123,19 @@ const (
 
 // begun calls the tool and reads until some messages have come, or for a while, and the
 // cursor can be used.
-// The errors say what is missing.
 func (x *run) begun(ctx context.Context, s *client.Session, args string) (*call, error) {
+	c, err := x.streaming(ctx, s, args)
+	if err == nil && c.cursor() == "" {
+		c.close()
+		x.account(c.stream)
+		return nil, absentError("events have no ids, so nothing can be resumed")
+	}
+	return c, err
+}
+
+// streaming calls the tool and reads until some messages have come, or for a while. The
+// errors say what is missing.
+func (x *run) streaming(ctx context.Context, s *client.Session, args string) (*call, error) {
 	c, err := x.call(ctx, s, args)
 	if err != nil {
 		return nil, err
@@ -136,7 +147,7 @@ func (x *run) begun(ctx context.Context, s *client.Session, args string) (*call,
 		}
 		return seen >= someMessages || e.response()
 	}
-	enough := c.read(c.began.Add(x.Quiet), some) || c.open() && c.cursor() != "" || c.read(c.began.Add(firstWithin), some)
+	began := c.read(c.began.Add(x.Quiet), some) || c.open() && c.cursor() != "" || c.read(c.began.Add(firstWithin), some)
 	switch {
 	case !c.sse && c.response() != nil:
 		err = absentError("the call is answered with JSON, not with a stream")
@@ -144,12 +155,10 @@ func (x *run) begun(ctx context.Context, s *client.Session, args string) (*call,
 		err = fmt.Errorf("the call was answered %s", c.short())
 	case c.response() != nil:
 		err = fmt.Errorf("the tool sends %s and is done; name one that streams: --tool", several(seen, "message"))
-	case c.open() && c.cursor() == "" && seen == 0:
+	case !began && c.open() && seen == 0:
 		err = fmt.Errorf("the tool sent nothing in %s; name one that streams: --tool", firstWithin)
-	case !enough && !c.open():
+	case !began && !c.open():
 		err = errors.New("the stream ended early: " + endWords(c.ended))
-	case c.cursor() == "":
-		err = absentError("events have no ids, so nothing can be resumed")
 	default:
 		return c, nil
 	}
