@@ -117,6 +117,7 @@ func TestReissueOfALegacyCall(t *testing.T) {
 		{"fewer messages than before", lostCall + "probe reissue want=5 got=3 took=12s\n" + given + wholeCall, setup, twinCanary, judge.Inconclusive, "", "a re-issue costs p50 12 s and 3 messages again"},
 		{"messages of the cut call come", lostCall + "probe reissue want=5 foreign=2\n" + given + wholeCall, setup, twinCanary, judge.Violated, "own-stream", ""},
 		{"not answered", lostCall + "probe reissue want=5 got=0 noresponse\n" + given + wholeCall, setup, twinCanary, judge.Violated, "reissue-answered", ""},
+		{"closed, as a polling server may", lostCall + "probe reissue want=5 got=0 noresponse\n" + given + wholeCall, func(s *judge.Setup) { setup(s); s.IDs = true }, twinCanary, judge.Inconclusive, "", ""},
 		{"under a contract that promises nothing – holds", bareCall + lostCall + "probe reissue want=5\n" + given + wholeCall, both(setup, under(judge.NoPromise)), twinCanary, judge.Holds, "", "A re-issue costs p50 1 ms and all 5 messages again"},
 	} {
 		c.run(t)

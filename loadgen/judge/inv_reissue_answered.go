@@ -31,11 +31,22 @@ func (s *Stream) judgeReissue(p *history.Probe) {
 	case p.Status == 429 || p.Status == 503, !s.judgeStatus(inv, p):
 	case p.Status/100 != 2:
 		s.deviates(inv, finding{what: "refused: " + statusText(p.Status)})
-	case unfinished(p) && p.Took < silenceLimit:
+	case leftByUs(p.End) && p.Took < silenceLimit:
 		// It was given little time.
-	case unfinished(p):
+	case leftByUs(p.End):
 		s.deviates(inv, finding{what: "no response: " + endName(p.End), pending: true})
+	case p.End == history.EndClean && s.judge.setup.IDs && !s.judge.setup.Modern:
+		// A polling server may close it once an id was sent.
 	default:
 		s.deviates(inv, finding{what: "it ended without a response: " + endName(p.End)})
 	}
+}
+
+// leftByUs tells an exchange that the target did not end.
+func leftByUs(end history.End) bool {
+	switch end {
+	case history.EndDeadline, history.EndIdle, history.EndOpen, history.EndStopped:
+		return true
+	}
+	return false
 }

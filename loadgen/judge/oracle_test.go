@@ -149,7 +149,12 @@ func TestResponseOnly(t *testing.T) {
 			}
 		}
 	}
-	v := (&told{"the bound is about responses", first + cut + finish, mute, muteCanaryScript, judge.Holds, "", ""}).run(t)
+	expected := func(s *judge.Setup) { asked(s); s.Calls[0].Expected = 5 }
+	v := (&told{"a number that nobody judges", first + cut + "wait 40s\nend deadline\nsettled failed\n", expected, muteCanaryScript, judge.Violated, "one-response,resume-progress", ""}).run(t)
+	if g := v.Guilty[0]; g.Expected != 0 || g.ExpectedFrom != "" {
+		t.Errorf("expected %d, from %q", g.Expected, g.ExpectedFrom)
+	}
+	v = (&told{"the bound is about responses", first + cut + finish, mute, muteCanaryScript, judge.Holds, "", ""}).run(t)
 	if v.CutsAtRisk != 1 || v.LossBound95 != 1 || v.JudgedCuts != 1 {
 		t.Errorf("%d at risk, %d judged, bound %v", v.CutsAtRisk, v.JudgedCuts, v.LossBound95)
 	}
@@ -188,6 +193,7 @@ func TestLogMessagesAsPayload(t *testing.T) {
 	for _, x := range []told{
 		{"all – holds", first + "m 3-5 log\n" + finish, logs, twinCanary, judge.Holds, "", "5 messages"},
 		{"progress beside them that counts otherwise – holds", first + "m 3 log\nm 9 p=3\nm 4-5 log\nm 9 p=4\n" + finish, logs, twinCanary, judge.Holds, "", ""},
+		{"progress values in them say nothing – holds", load("1", "0") + "m 1-2 log ordered\nm 9 p=1.5\n" + cut + "m 3-5 log ordered\nm 9 p=1.6\n" + finish, logs, twinCanary, judge.Holds, "", ""},
 		{"progress beside them that falls", first + "m 9 p=3\nm 3 log\nm 9 p=2\nm 4-5 log\n" + finish, logs, twinCanary, judge.Violated, "progress-increases", ""},
 		{"one lost", first + "m 3 log\nm 5 log\n" + finish, logs, twinCanary, judge.Violated, "no-loss", ""},
 		{"one again", first + "m 2-5 log\n" + finish, logs, twinCanary, judge.Violated, "no-duplicate", ""},

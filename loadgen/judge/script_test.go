@@ -21,7 +21,7 @@ import (
 //	head 200 sse                   missed=2
 //	prime                          id=x: an event with empty data
 //	m 3                            message 3; id=x total=9 hash=x owner=other|session|nobody from=4 late illegal=1 noid p=2.5
-//	                               digest=wrong; log: a log message; unlike: it says nothing that could be numbered
+//	                               digest=wrong; log: a log message, ordered: with a progress value; unlike: it says nothing that could be numbered
 //	m 3-7                          messages 3 to 7
 //	other                          a notification without a number; class=request
 //	response                       or "error"
@@ -278,7 +278,7 @@ func (s *script) one(e history.Event, seq int64, o options) {
 	}
 	e.Digest = map[string]history.Digest{"wrong": history.DigestWrong, "right": history.DigestRight}[o["digest"]]
 	if o.has("log") {
-		e.Class, e.Ordered, e.Progress = history.ClassNotification, false, 0
+		e.Class, e.Ordered = history.ClassNotification, o.has("ordered")
 	}
 	if o.has("unlike") {
 		e.Seq, e.Digest = 0, history.DigestWrong

@@ -12,16 +12,12 @@ func (s *Stream) settleMessages() {
 	case OracleLedger:
 		s.settleByLedger()
 	case OracleNumbered, OracleTwin:
-		switch {
-		case s.mute:
-		case s.call.Twin > 0 && s.kind == history.StreamControl && s.acct.distinct == 0:
-			// It came before there was anything to compare it with, and all agreed.
-			if s.fate == fateAnswered {
-				s.msgs.Delivered = s.call.Twin
-			}
-		default:
+		if s.call.Twin == 0 || s.kind != history.StreamControl || s.acct.distinct > 0 {
 			s.settleByNumber()
 			s.settleUnlike()
+		} else if s.fate == fateAnswered {
+			// It came before there was anything to compare it with, and all agreed.
+			s.msgs.Delivered = s.call.Twin
 		}
 	}
 	m := &s.msgs
