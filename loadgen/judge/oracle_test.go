@@ -86,7 +86,7 @@ func TestTwin(t *testing.T) {
 		{"the tail lost", first + begun + "m 3\n" + finish, twin, twinCanary, judge.Violated, "no-loss", "2 messages lost"},
 		{"repeated", first + begun + "m 2-5\n" + finish, twin, twinCanary, judge.Violated, "no-duplicate", ""},
 		{"out of order", first + begun + "m 4\nm 3\nm 5\n" + finish, twin, twinCanary, judge.Violated, "in-order,progress-increases", ""},
-		{"altered after the cut", first + begun + "m 3 unlike\nm 4-5\n" + finish, twin, twinCanary, judge.Violated, "intact", "1 message corrupt"},
+		{"altered after the cut", first + begun + "m 3 unlike\nm 4-5\n" + finish, twin, twinCanary, judge.Violated, "intact", "1 message corrupt: 1 of 1 judged stream is damaged."},
 		{"altered before any fault – the comparison does not fit", first + "m 1 unlike\nm 2\n" + cut + "m 3-5\n" + finish, twin, twinCanary, judge.Inconclusive, "", "before any fault 1 call brought messages equal to none of the control calls"},
 		{"altered in the canary too – the comparison does not fit", first + begun + "m 3 unlike\nm 4-5\n" + finish, twin,
 			strings.Replace(twinCanary, "m 3-5", "m 3 unlike\nm 4-5", 1), judge.Inconclusive, "", "does not fit"},
@@ -193,7 +193,7 @@ func TestLogMessagesAsPayload(t *testing.T) {
 	for _, x := range []told{
 		{"all – holds", first + "m 3-5 log\n" + finish, logs, twinCanary, judge.Holds, "", "5 messages"},
 		{"progress beside them that counts otherwise – holds", first + "m 3 log\nm 9 p=3\nm 4-5 log\nm 9 p=4\n" + finish, logs, twinCanary, judge.Holds, "", ""},
-		{"progress values in them say nothing – holds", load("1", "0") + "m 1-2 log ordered\nm 9 p=1.5\n" + cut + "m 3-5 log ordered\nm 9 p=1.6\n" + finish, logs, twinCanary, judge.Holds, "", ""},
+		{"progress values in them say nothing – holds", load("1", "0") + "m 9 p=7\nm 1-2 log ordered\n" + cut + "m 3-5 log ordered\nm 9 p=8\n" + finish, logs, twinCanary, judge.Holds, "", ""},
 		{"progress beside them that falls", first + "m 9 p=3\nm 3 log\nm 9 p=2\nm 4-5 log\n" + finish, logs, twinCanary, judge.Violated, "progress-increases", ""},
 		{"one lost", first + "m 3 log\nm 5 log\n" + finish, logs, twinCanary, judge.Violated, "no-loss", ""},
 		{"one again", first + "m 2-5 log\n" + finish, logs, twinCanary, judge.Violated, "no-duplicate", ""},
