@@ -31,6 +31,7 @@ type runFlags struct {
 	stream         uint32
 	failFast       bool
 	linger         time.Duration
+	http           httpFlags
 }
 
 func newRunCommand(halt <-chan struct{}) *cobra.Command {
@@ -60,7 +61,8 @@ profile, 4 target not reachable.`,
 	flags.StringVar(&f.from, "from", "", "repeat the plan of the run saved in `DIR`")
 	flags.Uint32Var(&f.stream, "stream", 0, "with --from: only stream `N` of it")
 	flags.BoolVar(&f.failFast, "fail-fast", false, "stop at the first violation")
-	flags.DurationVar(&f.linger, "linger", 0, "keep the reference server for `D` after the run, for a last scrape")
+	flags.DurationVar(&f.linger, "linger", 0, "keep the reference server, and the API of --http, for `D` after the run")
+	addHTTPFlags(cmd, &f.http)
 	flags.BoolVar(&f.yes, "yes", false, "yes, load a target that is not on this machine")
 	return cmd
 }
@@ -100,6 +102,20 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 		return err
 	}
 	c.Offer, c.Only = offer, f.stream
+	remote, err := openRemote(cmd, f)
+	if err != nil {
+		return usageError{err}
+	}
+	err = steer(cmd, f, c, out, remote)
+	if bad := remote.close(); bad != nil {
+		return fmt.Errorf("--http: %w", bad) // a tool that failed has no verdict
+	}
+	return err
+}
+
+// steer carries out a run that its API, if it has one, may hold, hurt and end.
+func steer(cmd *cobra.Command, f *runFlags, c lab.Config, out *outputs, remote *remote) error {
+	remote.arm(&c)
 	over := make(chan struct{})
 	defer close(over)
 	go func() { // ends with the run
@@ -109,16 +125,22 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 		case <-over:
 		}
 	}()
+	var ended time.Time
 	c.Report = func(r *result.Result) error {
 		if !f.quiet {
 			newProgressLine(cmd.ErrOrStderr()).clear()
 		}
-		return out.write(cmd, r, f.verbose)
+		ended = time.Now()
+		return errors.Join(out.write(cmd, r, f.verbose), remote.done(r))
 	}
 	if err := out.observe(cmd, &c); err != nil {
 		return err
 	}
-	r, err := lab.Run(cmd.Context(), c)
+	var r *result.Result
+	err := context.Canceled
+	if remote.wait(cmd.Context()) {
+		r, err = lab.Run(cmd.Context(), c)
+	}
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "gapless: interrupted before the load began: nothing was judged")
 		return verdictError(result.Inconclusive)
@@ -126,6 +148,7 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	remote.linger(cmd, f, ended)
 	return verdictOf(r)
 }
 

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/gapless-dev/gapless/chaos"
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/export"
@@ -18,13 +17,12 @@ type Injector struct {
 	court   *court
 	limits  []result.Limit
 	planned int64
-	began   time.Time
 }
 
 // armed hands out the injector of the load that is about to begin.
 func (x *experiment) armed(n *chaos.Nemesis, live *loadgen.Live, c *court, plan loadgen.Plan) {
 	if x.c.Armed != nil {
-		x.c.Armed(&Injector{nemesis: n, live: live, court: c, limits: x.limits, planned: int64(plan.Total()), began: x.began})
+		x.c.Armed(&Injector{nemesis: n, live: live, court: c, limits: x.limits, planned: int64(plan.Total())})
 	}
 }
 
@@ -34,21 +32,19 @@ func (i *Injector) Strike(share float64) int { return i.nemesis.Strike(share) }
 
 // Status is where a load is.
 type Status struct {
-	Elapsed                        time.Duration
 	Planned, Opened, Open, Settled int64 // streams
 	Delivered                      int64 // messages
 	// Cuts are injections that ended their link, Storms those of the plan, Strikes those
 	// that were asked for, and Struck the links of both.
-	Cuts, Resumes           int64
-	Storms, Strikes, Struck int64
-	Violations              int64
+	Cuts, Resumes, Storms, Strikes, Struck int64
+	Violations                             int64
 }
 
 // Status returns where the load is.
 func (i *Injector) Status() Status {
 	p, n := i.live.Progress(), i.nemesis.Counts()
 	return Status{
-		Elapsed: time.Since(i.began), Planned: i.planned, Opened: p.Opened, Open: p.Open, Settled: p.Settled, Delivered: p.Delivered,
+		Planned: i.planned, Opened: p.Opened, Open: p.Open, Settled: p.Settled, Delivered: p.Delivered,
 		Cuts: i.court.cuts.Load(), Resumes: p.Resumes, Storms: n.Storms, Strikes: n.Strikes, Struck: n.Struck,
 		Violations: i.court.judge.Violations(),
 	}
