@@ -58,16 +58,14 @@ func (r *run) describe(rng *rand.Rand, n int) {
 	}
 }
 
-// legal makes a history in which a correct server meets cuts of all kinds. At least
-// one call is cut after a committed id. The run holds.
-func legal(rng *rand.Rand) *run { return legalUnder(rng, judge.ExactlyOnce) }
-
 // contracts are all of them.
 func contracts() []judge.Contract {
 	return []judge.Contract{judge.ExactlyOnce, judge.AtLeastOnce, judge.Bounded, judge.NoPromise}
 }
 
-// legalUnder makes use of what the contract allows. Under NoPromise every second target
+// legalUnder makes a history in which a correct server meets cuts of all kinds, and makes
+// use of what the contract allows. At least one call is cut after a committed id, and the
+// run holds. Under NoPromise every second target
 // has no ids.
 func legalUnder(rng *rand.Rand, c judge.Contract, spare ...[]history.Record) *run {
 	r := &run{spare: spare, setup: judge.Setup{Revision: "2025-11-25", Oracle: judge.OracleNumbered, Contract: c, IDs: true}}
