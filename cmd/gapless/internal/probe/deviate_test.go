@@ -371,7 +371,7 @@ func resumeQuirks() []quirk {
 	}
 	long := func(r *http.Request, _ said) bool { return len(r.Header.Get("Last-Event-ID")) > 1000 }
 	return []quirk{
-		{rows: "resume-no-loss get-resume-no-loss", defect: func(c *refserver.Config) { c.Defect.ID = "S03b" }},
+		{rows: "resume-no-loss get-resume-no-loss resume-thrice", defect: func(c *refserver.Config) { c.Defect.ID = "S03b" }},
 		{rows: "resume-no-repeat get-resume-no-loss", defect: func(c *refserver.Config) { c.Defect.ID = "S03a" }},
 		{rows: "disconnect-no-cancel", defect: func(c *refserver.Config) { c.Defect.ID = "S05b" }},
 		{rows: "resume-in-order", wrap: func(next http.Handler) http.Handler {

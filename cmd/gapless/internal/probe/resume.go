@@ -374,6 +374,9 @@ func cutThrice(ctx context.Context, x *run) error {
 	all, cursor := c.carried(), c.cursor()
 	c.reset()
 	for cuts := 1; cuts <= 3; cuts++ {
+		if !pause(ctx, x.Quiet/5) { // so that there is something to replay
+			return ctx.Err()
+		}
 		r, err := x.resume(ctx, s, cursor)
 		if err != nil {
 			return err
