@@ -44,11 +44,17 @@ func untellable(p *history.Probe) bool {
 	return false
 }
 
-// unfinished tells a replay that we left before it was over.
+// unfinished tells a replay that ended before it was over in a way that says nothing of
+// the log: we left it, or its link was lost, which may happen at any time (2025-11-25
+// transports, Sending Messages 6).
 func unfinished(p *history.Probe) bool {
+	if p.Messages >= p.Want && p.Response {
+		return false
+	}
 	switch p.End {
-	case history.EndDeadline, history.EndIdle, history.EndOpen, history.EndStopped:
-		return p.Messages < p.Want || !p.Response
+	case history.EndDeadline, history.EndIdle, history.EndOpen, history.EndStopped,
+		history.EndTruncated, history.EndReset, history.EndMidEvent:
+		return true
 	}
 	return false
 }

@@ -131,8 +131,8 @@ func (j *Judge) held(otherwise, repeats bool) string {
 
 // retained says how old the refused cursors were.
 func (j *Judge) retained(v *Verdict) string {
-	return fmt.Sprintf("%s refused its cursor, the youngest %.3g s old: that is retention, not silent loss.",
-		plural(j.special.retained, "stream was", "streams were"), v.Retention.Seconds())
+	return fmt.Sprintf("%s, the youngest %.3g s old: that is retention, not silent loss.",
+		plural(j.special.retained, "stream was refused its cursor", "streams were refused their cursors"), v.Retention.Seconds())
 }
 
 // violatedSentence names the damage, the gravest first.
