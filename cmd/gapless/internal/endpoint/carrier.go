@@ -268,8 +268,7 @@ func (c *carrier) exchange(request *http.Request) error {
 		return err
 	}
 	// The next request begins behind the body, which may be longer than the server cared to
-	// read: HTTP/2 lets go of it, and the rest is read away.
-	cancel()
+	// read: the rest is read away, and HTTP/2 lets go of it.
 	return request.Body.Close()
 }
 

@@ -27,6 +27,9 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/wire"
 )
 
+// patience is how long a test waits for what should happen at once, on a busy machine.
+const patience = 30 * time.Second
+
 // authority signs the certificates of one test.
 type authority struct {
 	t    *testing.T
@@ -168,8 +171,8 @@ func wait[T any](t *testing.T, c <-chan T) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(10 * time.Second):
-		t.Fatal("what should happen did not within 10 s")
+	case <-time.After(patience):
+		t.Fatalf("what should happen did not within %v", patience)
 	}
 }
 
@@ -205,6 +208,9 @@ func says(w http.ResponseWriter, r *http.Request) {
 
 func made(t *testing.T, c Config) *Endpoint {
 	t.Helper()
+	if c.Timeout == 0 {
+		c.Timeout = patience
+	}
 	e, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +226,7 @@ func dial(t *testing.T, e *Endpoint) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = link.Close() })
-	if err := link.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := link.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	return link

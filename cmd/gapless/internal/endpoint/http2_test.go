@@ -251,6 +251,13 @@ func TestGoAway(t *testing.T) {
 				_ = f.WriteData(1, false, []byte("data: a\n\n")) // failures show at the other end
 				<-seen
 				if tt.reset {
+					// A client that writes just now would meet the reset there.
+					for ping := f.WritePing(false, [8]byte{}); ping == nil; {
+						frame, err := f.ReadFrame()
+						if _, is := frame.(*http2.PingFrame); is || err != nil {
+							break
+						}
+					}
 					_ = c.(*net.TCPConn).SetLinger(0)
 					return
 				}
@@ -492,7 +499,7 @@ func TestServersThatSpeakHTTP2Alone(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft of a thousand exchanges and a hundred links.
+// TestNothingIsLeft of a thousand exchanges and a hundred links, ten at once.
 func TestNothingIsLeft(t *testing.T) {
 	for name, e := range front(t, http.HandlerFunc(says)) {
 		t.Run(name, func(t *testing.T) {
@@ -507,8 +514,11 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			_ = link.Close()
 			var all sync.WaitGroup
+			turns := make(chan struct{}, 10)
 			for i := range 100 {
+				turns <- struct{}{}
 				all.Go(func() {
+					defer func() { <-turns }()
 					l, err := e.Dial(context.Background())
 					if err != nil {
 						t.Error(err)
