@@ -251,13 +251,7 @@ func TestGoAway(t *testing.T) {
 				_ = f.WriteData(1, false, []byte("data: a\n\n")) // failures show at the other end
 				<-seen
 				if tt.reset {
-					// A client that writes just now would meet the reset there.
-					for ping := f.WritePing(false, [8]byte{}); ping == nil; {
-						frame, err := f.ReadFrame()
-						if _, is := frame.(*http2.PingFrame); is || err != nil {
-							break
-						}
-					}
+					h2Quiet(f)
 					_ = c.(*net.TCPConn).SetLinger(0)
 					return
 				}
@@ -287,6 +281,17 @@ func TestGoAway(t *testing.T) {
 			_ = link.Close()
 			wait(t, done)
 		})
+	}
+}
+
+// h2Quiet waits until the client has nothing more to write: it would meet a reset there, and
+// not as it reads.
+func h2Quiet(f *http2.Framer) {
+	for ping := f.WritePing(false, [8]byte{}); ping == nil; {
+		frame, err := f.ReadFrame()
+		if _, is := frame.(*http2.PingFrame); is || err != nil {
+			return
+		}
 	}
 }
 
