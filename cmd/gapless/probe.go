@@ -17,6 +17,7 @@ import (
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/endpoint"
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/probe"
+	"github.com/gapless-dev/gapless/internal/guard"
 	"github.com/gapless-dev/gapless/loadgen/wire"
 	"github.com/gapless-dev/gapless/profiles"
 )
@@ -89,14 +90,14 @@ func runProbe(cmd *cobra.Command, url string, f *probeFlags) (err error) {
 	defer func() { err = errors.Join(err, out.close()) }()
 	report, err := haltable(cmd.Context(), f.halt, c)
 	var far *client.UnreachableError
-	var status *client.StatusError
+	var bug *guard.PanicError
 	switch {
 	case errors.As(err, &far):
 		return &lab.UnreachableError{Err: far.Err}
-	case errors.As(err, &status):
+	case errors.As(err, &bug):
+		return err
+	case err != nil: // nothing there speaks MCP
 		return &lab.UnreachableError{Err: fmt.Errorf("%s: %w", c.Shown, err)}
-	case err != nil:
-		return fmt.Errorf("probe %s: %w", c.Shown, err)
 	}
 	for _, note := range e.Notes() {
 		fmt.Fprintln(cmd.ErrOrStderr(), "gapless:", note)

@@ -65,6 +65,8 @@ func TestProbe(t *testing.T) {
 func TestProbeExitCodes(t *testing.T) {
 	refusing := probed(t, func(r *http.Request) bool { return r.Header.Get("Authorization") != "Bearer hush-hush" })
 	odd := probed(t, func(r *http.Request) bool { return r.Method == "GET" && r.Header.Get("Mcp-Session-Id") == "" })
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer web.Close()
 	t.Setenv("PROBE_TOKEN", "hush-hush")
 	for _, tc := range []struct {
 		name   string
@@ -79,6 +81,7 @@ func TestProbeExitCodes(t *testing.T) {
 		{"a token from the environment", []string{refusing, "--budget", "1s", "--token-env", "PROBE_TOKEN"}, exitHolds, `ok ping`, `^$`},
 		{"JSON to stdout", []string{odd, "--budget", "1s", "-o", "json"}, exitHolds, `^\{\n  "gapless": "probe/1"`, `^$`},
 		{"nobody there", []string{"http://127.0.0.1:1/mcp"}, exitUnreachable, `^$`, `127\.0\.0\.1:1/mcp`},
+		{"no MCP there", []string{web.URL}, exitUnreachable, `^$`, `initialize: the answer is neither`},
 		{"no URL", nil, exitUsage, `^$`, `arg`},
 		{"not a URL", []string{"mcp"}, exitUsage, `^$`, `scheme`},
 		{"somebody else's server", []string{"http://192.0.2.1/mcp"}, exitUsage, `^$`, `not on this machine: --yes`},

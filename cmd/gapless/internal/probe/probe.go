@@ -118,6 +118,10 @@ func newRun(c Config) *run {
 // tool that the stream rows need.
 func (x *run) scout(ctx context.Context) (front, error) {
 	s, err := x.session(ctx, newest)
+	var far *client.UnreachableError
+	if errors.As(err, &far) || timedOut(err) {
+		return front{}, err
+	}
 	if err != nil {
 		modern, discover := x.c.Initialize(ctx, client.Modern)
 		if discover != nil {
