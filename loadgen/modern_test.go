@@ -245,6 +245,19 @@ func TestModernCutByUs(t *testing.T) {
 	})
 }
 
+func TestModernIsNotProbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newModern(t) // which counts every GET as a mistake
+		cfg, _ := modernConfig(g, one)
+		cfg.Probes = 1
+		rep, err := g.run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, "requests, probes", fmt.Sprint(len(g.visits), rep.Probes), "2 0")
+	})
+}
+
 func TestOnlyTheLoadIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newModern(t)
