@@ -197,3 +197,12 @@ func TestEmptyAnswers(t *testing.T) {
 		c.run(t)
 	}
 }
+
+// TestAnsweredCallsDropNothing: a cut call that was answered tells nothing of handlers
+// that nobody waits for.
+func TestAnsweredCallsDropNothing(t *testing.T) {
+	d := judgeScript(ledgerSetup(), parse(t, healthyCut+canaryScript), wellTail()).Drops
+	if d != (judge.Drops{Cut: 1}) {
+		t.Errorf("%+v", d)
+	}
+}
