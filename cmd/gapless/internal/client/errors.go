@@ -142,5 +142,9 @@ func Words(err error) string {
 	case errors.Is(err, io.EOF):
 		return "the link ended without an answer"
 	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil { // without the addresses
+		return op.Err.Error()
+	}
 	return err.Error()
 }
