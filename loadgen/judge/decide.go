@@ -13,8 +13,9 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	}
 	sp := &j.special
 	add(j.stdio(), "a stdio server has one pipe and nothing to come back to")
-	j.whyNoResumption(v, add)
+	add(t.Doubt != "", "%s", t.Doubt)
 	add(sp.throttled > 0, "%s given up while the target answered 429 or 503: it limits the rate", plural(sp.throttled, "call was", "calls were"))
+	j.whyNoResumption(v, add)
 	add(sp.misfits > 0, "before any fault %s messages equal to none of the control calls: the comparison does not fit them",
 		plural(sp.misfits, "call brought", "calls brought"))
 	add(sp.uncalled > 0, "%s messages that no control call had shown: nothing tells which others were due", plural(sp.uncalled, "call brought", "calls brought"))

@@ -39,7 +39,7 @@ func (j *Judge) Finish(t Tail) Verdict {
 	v.Guilty = j.guilty(lifted)
 	v.Drops, v.Throttled = j.drops.export(&j.special, v.Streams.Cut), j.special.throttled
 	v.Word, v.Why = j.decide(&v, t)
-	j.sentences(&v)
+	j.sentences(&v, t)
 	return v
 }
 

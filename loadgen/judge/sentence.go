@@ -6,7 +6,7 @@ import (
 )
 
 // sentences puts the verdict into words, so that text and JSON say the same.
-func (j *Judge) sentences(v *Verdict) {
+func (j *Judge) sentences(v *Verdict, t Tail) {
 	switch v.Word {
 	case Holds:
 		v.Sentence = j.holdsSentence(v)
@@ -15,7 +15,7 @@ func (j *Judge) sentences(v *Verdict) {
 		v.Sentence = j.violatedSentence(v)
 		v.Also = j.alsoViolated(v)
 	default:
-		j.inconclusive(v)
+		j.inconclusive(v, t)
 	}
 }
 
@@ -207,7 +207,7 @@ func controlCalls(n int64) string {
 }
 
 // inconclusive says what could not be told, and what to do about it.
-func (j *Judge) inconclusive(v *Verdict) {
+func (j *Judge) inconclusive(v *Verdict, t Tail) {
 	cannot := "This run cannot say whether messages survive"
 	if j.setup.Oracle == OracleResponse {
 		cannot = "This run cannot say whether responses survive"
@@ -219,6 +219,9 @@ func (j *Judge) inconclusive(v *Verdict) {
 		v.Sentence = cannot + ": " + v.Why[0] + "."
 		v.Next = "test the same server over HTTP: a cut there ends a connection, not the server"
 		j.figures(v)
+	case t.Doubt != "" || sp.throttled > 0: // whatever else is missing follows from it
+		v.Sentence = cannot + ": " + v.Why[0] + "."
+		v.Next = j.next()
 	case j.setup.Contract != NoPromise && (seen > 0 && sp.withID == 0 || sp.notResumable > 0 && v.Resumes.Succeeded == 0):
 		v.Sentence = cannot + ": the server offers no resumption."
 		v.Next = "give it an event store (TypeScript: `eventStore`), or judge it as it is: --contract none"

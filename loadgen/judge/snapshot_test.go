@@ -159,9 +159,9 @@ func TestRestoreRefuses(t *testing.T) {
 // TestTailAsJSON: the generator's part of a verdict can be written down.
 func TestTailAsJSON(t *testing.T) {
 	tail := judge.Tail{Trailer: true, RecordsDropped: 1, LedgerDropped: 2, Planned: 3, MaxOpen: 4, DroppedArrivals: 5, Storms: 6, Strikes: 9,
-		StartDelayP99: 7 * time.Millisecond, Saturated: true, Touched: 8, Stopped: "interrupted"}
-	if n := reflect.TypeOf(tail).NumField(); n != 12 {
-		t.Fatalf("%d fields: the test knows 12", n)
+		StartDelayP99: 7 * time.Millisecond, Saturated: true, Touched: 8, Stopped: "interrupted", Doubt: "no call was answered"}
+	if n := reflect.TypeOf(tail).NumField(); n != 13 {
+		t.Fatalf("%d fields: the test knows 13", n)
 	}
 	data, err := json.Marshal(tail)
 	if err != nil {

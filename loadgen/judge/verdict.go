@@ -41,6 +41,9 @@ type Tail struct {
 	// Stopped says why the run ended before its plan did, "" when it did not: what was
 	// not carried out cannot hold.
 	Stopped string
+	// Doubt says why the calls were not what they were meant to be, "" when they were: a
+	// load of errors shows nothing.
+	Doubt string
 }
 
 // startDelayLimit is the start delay from which on the generator has no alibi.

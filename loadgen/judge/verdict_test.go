@@ -95,6 +95,7 @@ func TestWord(t *testing.T) {
 		{"canary never answered – holds", healthyCut + "stream 99 session 9 canary\npost\nhead 200 sse\nprime\nm 1-3\nwait 30s\nend deadline\nsettled failed\nledger 3", nil, nil, judge.Holds, ""},
 		{"records dropped – inconclusive", good, nil, func(t *judge.Tail) { t.RecordsDropped = 1 }, judge.Inconclusive, "dropped from the history"},
 		{"stopped early – inconclusive", good, nil, func(t *judge.Tail) { t.Stopped = "interrupted" }, judge.Inconclusive, "stopped before its plan was carried out: interrupted"},
+		{"calls that were not what they were meant to be – inconclusive", good, nil, func(t *judge.Tail) { t.Doubt = "all 3 control calls ended in an error" }, judge.Inconclusive, "all 3 control calls ended in an error"},
 		{"loss in a run that was stopped early – violated", lossy + canaryScript, nil, func(t *judge.Tail) { t.Stopped = "at the first violation" }, judge.Violated, "first violation"},
 		{"no trailer – inconclusive", good, nil, func(t *judge.Tail) { t.Trailer = false }, judge.Inconclusive, "no trailer"},
 		{"ledger full – inconclusive", good, nil, func(t *judge.Tail) { t.LedgerDropped = 2 }, judge.Inconclusive, "no room for 2 calls"},

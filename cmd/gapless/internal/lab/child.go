@@ -34,8 +34,9 @@ type Endpoint struct {
 	// Credential gives the value of the Authorization header, asked before each exchange;
 	// nil: none.
 	Credential func(context.Context) (string, error)
-	// Notes are sentences about the way to the target that a summary has to carry.
-	Notes []string
+	// Notes are sentences about the way to the target that a summary has to carry, as far
+	// as links have shown it; nil: there are none.
+	Notes func() []string
 	// PID is the process of the target, 0 when it is not known.
 	PID int
 	// Dial opens a TCP connection, or what stands for one in a test.

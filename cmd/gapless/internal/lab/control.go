@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/gapless-dev/gapless/loadgen"
 	"github.com/gapless-dev/gapless/loadgen/history"
@@ -84,8 +86,14 @@ func (x *experiment) control(ctx context.Context) (*control, error) {
 		return nil, fmt.Errorf("control calls: %w", unreachable(err))
 	}
 	c.target = report.Target
-	if n := report.Complaints; n.Count > 0 {
-		x.notes = append(x.notes, fmt.Sprintf("%d of %d control calls were answered with an error: %s", n.Count, report.Opened, n.First))
+	made := plan.Len()
+	switch n := report.Complaints; {
+	case n.Count >= int64(made):
+		x.doubt = fmt.Sprintf("all %d control calls ended in an error: %s", made, clean(n.First))
+	case n.Count > 0:
+		x.notes = append(x.notes, fmt.Sprintf("%d of %d control calls ended in an error: %s", n.Count, made, clean(n.First)))
+	case c.facts().Answered == 0:
+		x.doubt = fmt.Sprintf("none of the %d control calls was answered", made)
 	}
 	return c, nil
 }
@@ -97,6 +105,16 @@ func (c *control) histories() [][]history.Record {
 		all[i] = call.records
 	}
 	return all
+}
+
+// clean makes the target's own words fit to be shown.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 func (c *control) facts() judge.Facts {

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -90,6 +89,7 @@ type experiment struct {
 	counts   chaos.Counts
 	stopped  string   // why the load ended before its plan, "" when it did not
 	notes    []string // what kept the judge from seeing everything, for the result
+	doubt    string   // why the control calls were not what they were meant to be
 	remarks  []string // what one has to know of the target and the way to it
 	limits   []result.Limit
 	passed   atomic.Pointer[string] // which limit ended the run
@@ -283,7 +283,6 @@ func begin(ctx context.Context, c Config) (*experiment, error) {
 	if endpoint.Shown == "" {
 		endpoint.Shown = endpoint.URL
 	}
-	x.remarks = slices.Clone(endpoint.Notes)
 	x.endpoint, x.dialer = endpoint, &dialer{addr: hostOf(endpoint.URL), dial: endpoint.Dial}
 	if endpoint.Admin != "" {
 		x.ledger = &ledger{url: endpoint.Admin, client: &http.Client{
@@ -337,7 +336,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 		x.notes = append(x.notes, court.failed.Error())
 	}
 	if n := load.Complaints; n.Count > 0 {
-		x.notes = append(x.notes, fmt.Sprintf("the first of %d errors: %s", n.Count, n.First))
+		x.notes = append(x.notes, fmt.Sprintf("the first of %d errors: %s", n.Count, clean(n.First)))
 	}
 	x.stopped = x.why(outer, court)
 	if died := x.deceased(); died != nil {
@@ -351,7 +350,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	}
 	tail = judge.Tail{
 		Trailer: true, LedgerDropped: court.dropped, Planned: load.Planned, MaxOpen: load.MaxOpen, DroppedArrivals: load.DroppedArrivals,
-		Storms: x.counts.Storms, Strikes: x.counts.Strikes, StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(), Stopped: x.stopped,
+		Storms: x.counts.Storms, Strikes: x.counts.Strikes, StartDelayP99: startDelay(load), Saturated: load.Latencies != nil && load.Behind(), Stopped: x.stopped, Doubt: x.doubt,
 	}
 	if tail.Saturated {
 		tail.Touched = load.DroppedArrivals // nobody knows what they would have met

@@ -69,7 +69,7 @@ func NewPlans(p profiles.Profile, seed uint64, o Offer, only uint32) (Plans, err
 		return Plans{}, fmt.Errorf("stream %d: the load has %d", only, n)
 	}
 	if only > 0 {
-		cfg = loadgen.PlanConfig{Seed: seed, Streams: 1, First: only, Sessions: cfg.Sessions, Kind: cfg.Kind}
+		cfg = loadgen.PlanConfig{Seed: seed, Streams: 1, First: only, Sessions: cfg.Sessions, Kind: cfg.Kind, Weights: cfg.Weights}
 	}
 	cfg.Canary = uint32(n + controlCalls(p) + 1)
 	arrivals, err := loadgen.NewPlan(cfg)

@@ -35,7 +35,7 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 		Generator: result.Generator{
 			CPUSeconds: (used.cpu - x.usage.cpu).Seconds(), MaxRSSBytes: used.rss, Saturated: load.Latencies != nil && load.Behind(),
 		},
-		Notes:   x.remarks,
+		Notes:   x.said(),
 		History: result.History{Dir: x.c.Save},
 		Faults:  result.Faults{Seat: p.Faults.Seat, Storms: x.counts.Storms},
 		Load:    x.shape(load),
@@ -59,6 +59,14 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 		return repeatStream(x.c.Save, stream)
 	})
 	return r
+}
+
+// said is what one has to know of the target and the way to it.
+func (x *experiment) said() []string {
+	if x.endpoint.Notes == nil {
+		return x.remarks
+	}
+	return append(x.endpoint.Notes(), x.remarks...)
 }
 
 // timelines tells the stories of the damaged streams, those first that lost, repeated

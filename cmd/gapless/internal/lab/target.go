@@ -48,7 +48,7 @@ func Target(t profiles.Target, getenv func(string) string) (func(context.Context
 		return nil, err
 	}
 	target := &Endpoint{
-		URL: e.URL(), Shown: e.Shown(), Credential: e.Credential(), Notes: e.Notes(), PID: t.PID,
+		URL: e.URL(), Shown: e.Shown(), Credential: e.Credential(), Notes: e.Notes, PID: t.PID,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.Dial(ctx) },
 		Stop: func() error { return nil },
 	}
