@@ -12,7 +12,7 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/judge"
 )
 
-//go:embed help/*.md
+//go:embed help/*.md help/fixture-*.txt
 var helpTexts embed.FS
 
 // tableMark stands in a help text where the generated table goes.
@@ -26,6 +26,7 @@ func topics() []struct{ name, about, table string } {
 		{"invariants", "what is promised, and at which level", invariantTable()},
 		{"verdict", "when a run holds, is violated, or is inconclusive", ""},
 		{"profile", "how a profile is written", ""},
+		{"fixture", "a tool that counts, to paste into a server: --lang go, ts or py", ""},
 	}
 }
 
@@ -36,7 +37,7 @@ func newHelpCommand() *cobra.Command {
 		names = append(names, t.name)
 		about += fmt.Sprintf("  %-12s %s\n", t.name, t.about)
 	}
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:       "help [COMMAND or TOPIC]",
 		Short:     "Help about a command or a topic: " + strings.Join(names, ", "),
 		Long:      "Help about a command, or about a topic.\n\n" + about,
@@ -44,6 +45,9 @@ func newHelpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Root().Help()
+			}
+			if done, err := printFixture(cmd, args[0]); done || err != nil {
+				return err
 			}
 			for _, t := range topics() {
 				if t.name == args[0] {
@@ -57,6 +61,8 @@ func newHelpCommand() *cobra.Command {
 			return sub.Help()
 		},
 	}
+	addFixtureFlag(cmd)
+	return cmd
 }
 
 func printTopic(cmd *cobra.Command, name, table string) error {

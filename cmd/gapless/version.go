@@ -12,6 +12,9 @@ import (
 // the commit they were made from.
 const release = "0.1.0"
 
+// stamped is the version of a released build, set by the linker (.goreleaser.yaml).
+var stamped string
+
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -27,6 +30,9 @@ func newVersionCommand() *cobra.Command {
 // version gives the release and, where the build recorded one, the commit and
 // whether the tree had changes.
 func version() string {
+	if stamped != "" {
+		return stamped
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return release
