@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,8 @@ type track struct {
 	// Of the current exchange:
 	heard  time.Duration // when something last came, or the request left
 	struck bool          // a fault of ours ended it, or starves it
+
+	answered bool // its response has come
 }
 
 func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger, a *archive, beside loadgen.Observer) *court {
@@ -79,8 +82,13 @@ func (t *track) Observe(r *history.Record) {
 	switch r.Kind {
 	case history.KindAttempt:
 		t.heard, t.struck = r.At, false
-	case history.KindHead, history.KindEvent:
+	case history.KindHead:
 		t.heard = r.At
+	case history.KindEvent:
+		t.heard = r.At
+		if c := r.Event.Class; c == history.ClassResponse || c == history.ClassError {
+			t.answered = true
+		}
 	case history.KindEnd:
 		if !t.struck {
 			t.court.idle.note(r.At-t.heard, r.End)
@@ -114,20 +122,38 @@ func (c *court) close() error {
 }
 
 // clerk asks for the accounts of settled calls, as many at once as wait for it.
+//
+// Calls that were cut and not answered are asked for last: their handlers may still run.
 func (c *court) clerk() {
+	var batch, later []*track
 	for t := range c.settled {
-		batch := []*track{t}
-		for len(batch) < ledgerBatch && len(c.settled) > 0 {
-			batch = append(batch, <-c.settled)
+		if c.ledger != nil && !t.answered && len(later) < maxLater {
+			later = append(later, t)
+		} else {
+			batch = append(batch, t)
 		}
-		c.account(batch)
-		for _, t := range batch {
-			t.stream.Close()
-			c.saved.put(t.saved, t.stream.Damaged())
+		if len(batch) == ledgerBatch || len(batch) > 0 && len(c.settled) == 0 {
+			c.hear(batch)
+			batch = nil
 		}
-		if c.violated != nil && c.judge.Violations() > 0 {
-			c.violated()
-		}
+	}
+	for batch := range slices.Chunk(append(batch, later...), ledgerBatch) {
+		c.hear(batch)
+	}
+}
+
+// maxLater bounds how many calls are asked for at the end.
+const maxLater = 10_000
+
+// hear takes the accounts of a few streams and closes them.
+func (c *court) hear(batch []*track) {
+	c.account(batch)
+	for _, t := range batch {
+		t.stream.Close()
+		c.saved.put(t.saved, t.stream.Damaged())
+	}
+	if c.violated != nil && c.judge.Violations() > 0 {
+		c.violated()
 	}
 }
 
