@@ -52,6 +52,7 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	add(v.Messages.Delivered == 0 && v.Messages.Expected > 0 && v.Streams.Undecided == 0, "no message arrived at all")
 	j.whyGenerator(v, t, add)
 	add(v.Coverage.Untracked > 0, "%s too far past a hole to be tracked", plural(v.Coverage.Untracked, "message was", "messages were"))
+	add(sp.straysOver > 0, "%s lost or came on another stream: too many did to keep them all", plural(sp.straysOver, "message was", "messages were"))
 	add(v.Messages.Undecided > 0 && v.Responses.Missing == 0 && v.Streams.Undecided == 0 && sp.blind == 0,
 		"%s not decided", plural(v.Messages.Undecided, "message is", "messages are"))
 	for _, inv := range v.Invariants {

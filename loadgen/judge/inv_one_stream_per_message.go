@@ -46,7 +46,7 @@ func twoConsumers(s *Stream, r *history.Record) {
 // broadcast finds the messages that reached a stream of the session beside their own. A
 // stream that did not get everything has no part in it past its first hole.
 func (j *Judge) broadcast() {
-	if j.roles[oneStream] == NotApplicable || len(j.partial) > maxPartial {
+	if j.roles[oneStream] == NotApplicable || !j.setup.told() || len(j.partial) > maxPartial {
 		return
 	}
 	strays := slices.Clone(j.strays)

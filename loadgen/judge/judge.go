@@ -71,6 +71,8 @@ type special struct {
 	unnumbered     int64 // control calls of which only the response counts, that sent something before it
 	misfits        int64 // streams whose messages were unlike before any fault
 	altered        int64 // numbers taken for delivered since something came that is equal to none
+	straysOver     int64 // messages on streams of others that were not kept
+	nameless       bool  // messages were lost whose numbers were not kept
 }
 
 // New returns the judge of a run. A setup that Validate complains about is judged as
@@ -147,11 +149,9 @@ func (j *Judge) merge(s *Stream) {
 	if s.kind != history.StreamControl && s.foreignTo.early {
 		j.special.misfits++
 	}
+	j.mergeStrays(s)
 	if s.kind == history.StreamCanary {
-		j.canary.Seen = true
-		if s.tally[noLoss].violated+s.tally[oneResponse].violated+s.tally[oneResponse].pending > 0 {
-			j.canary.Convicted = true
-		}
+		j.mergeCanary(s)
 		return
 	}
 	if j.roles[uniqueIDs] != NotApplicable {
@@ -178,16 +178,27 @@ func (j *Judge) merge(s *Stream) {
 		j.special.loadOpen--
 		j.mergeLoad(s)
 	}
-	if s.msgs.Lost > 0 && len(j.gaps) < maxStraysPerRun {
-		j.gaps = append(j.gaps, gap{s.stream, ofLoad(s.kind), s.lostRanges()})
-	}
 	j.mergeProbes(s)
-	if (s.fate != fateAnswered || s.msgs.Lost+s.msgs.LostAllowed > 0) && len(j.partial) <= maxPartial {
-		j.partial[s.stream] = s.acct.prefix
-	}
-	j.strays = append(j.strays, s.strays[:min(len(s.strays), maxStraysPerRun-len(j.strays))]...)
 	if len(s.evidence) > 0 {
 		j.keep(s)
+	}
+}
+
+// mergeCanary takes over whether the canary was convicted. What it lost it lost on
+// purpose; that something of others came to it is the target's doing.
+func (j *Judge) mergeCanary(s *Stream) {
+	j.canary.Seen = true
+	if s.tally[noLoss].violated+s.tally[oneResponse].violated+s.tally[oneResponse].pending > 0 {
+		j.canary.Convicted = true
+	}
+	for _, e := range s.evidence {
+		if e.inv != ownStream && e.inv != ownSession {
+			continue
+		}
+		j.tally[e.inv].checked += e.Count
+		j.tally[e.inv].violated += e.Count
+		j.hit[e.inv][0]++
+		j.evidence[e.inv] = insertSorted(j.evidence[e.inv], e, maxEvidences, byStream)
 	}
 }
 

@@ -168,7 +168,10 @@ func (j *Judge) violatedSentence(v *Verdict) string {
 		}
 	}
 	text := strings.Join(parts, ", ")
-	if v.Streams.Damaged == 0 {
+	switch {
+	case v.Streams.Damaged == 0 && j.controlSum[0] == 0:
+		return text + "." // it came on the canary, or is no matter of one stream
+	case v.Streams.Damaged == 0:
 		return text + ", in control calls alone."
 	}
 	of := plural(v.Streams.Judged, "judged stream is", "judged streams are")

@@ -11,7 +11,7 @@ import (
 )
 
 // snapshotFormat is the version of what Snapshot writes.
-const snapshotFormat = "judge/2"
+const snapshotFormat = "judge/3"
 
 // A saved state is everything that a Judge keeps of closed streams, with exported fields
 // for encoding/json. Slices that are nil stay so, since verdicts are compared by value.
@@ -85,13 +85,15 @@ type savedStray struct {
 type savedGap struct {
 	Stream uint32
 	Load   bool
+	Lost   int64
 	Ranges []Range
 }
 
 type savedSpecial struct {
 	Unsettled, Blind, WithID, NotResumable, Retained, Countless, TooLate, LateAnswered, LateTail int64
 	JudgedCuts, CutUnanswered, Uncut, UncutComplete                                              int64
-	Throttled, Uncalled, Unnumbered, Misfits, Altered                                            int64
+	Throttled, Uncalled, Unnumbered, Misfits, Altered, StraysOver                                int64
+	Nameless                                                                                     bool
 }
 
 // Snapshot returns the state of the Judge as it is between streams: what the closed
@@ -108,7 +110,7 @@ func (j *Judge) Snapshot() ([]byte, error) {
 		Reissues: j.drops.reissues, Took: j.drops.took, ControlSum: j.controlSum, Retention: j.retention,
 		Special: savedSpecial{sp.unsettled, sp.blind, sp.withID, sp.notResumable, sp.retained, sp.countless, sp.tooLate,
 			sp.lateAnswered, sp.lateTail, sp.judgedCuts, sp.cutUnanswered, sp.uncut, sp.uncutComplete,
-			sp.throttled, sp.uncalled, sp.unnumbered, sp.misfits, sp.altered},
+			sp.throttled, sp.uncalled, sp.unnumbered, sp.misfits, sp.altered, sp.straysOver, sp.nameless},
 		Evidence: make([][]savedEvidence, len(j.evidence)), Shapes: map[string]savedShape{}}
 	s.Streams.Opened -= sp.loadOpen
 	for i, t := range j.tally {
@@ -125,7 +127,7 @@ func (j *Judge) Snapshot() ([]byte, error) {
 		s.Strays = append(s.Strays, savedStray{st.owner, st.seq, st.session, st.at})
 	}
 	for _, g := range j.gaps {
-		s.Gaps = append(s.Gaps, savedGap{g.stream, g.load, g.ranges})
+		s.Gaps = append(s.Gaps, savedGap{g.stream, g.load, g.lost, g.ranges})
 	}
 	return json.Marshal(s)
 }
@@ -167,13 +169,14 @@ func Restore(setup Setup, snapshot []byte) (*Judge, error) {
 		j.strays = append(j.strays, stray{st.Owner, st.Seq, st.Session, st.At})
 	}
 	for _, g := range s.Gaps {
-		j.gaps = append(j.gaps, gap{g.Stream, g.Load, g.Ranges})
+		j.gaps = append(j.gaps, gap{g.Stream, g.Load, g.Lost, g.Ranges})
 	}
 	sp := s.Special
 	j.special = special{unsettled: sp.Unsettled, blind: sp.Blind, withID: sp.WithID, notResumable: sp.NotResumable, retained: sp.Retained,
 		countless: sp.Countless, tooLate: sp.TooLate, lateAnswered: sp.LateAnswered, lateTail: sp.LateTail, judgedCuts: sp.JudgedCuts,
 		cutUnanswered: sp.CutUnanswered, uncut: sp.Uncut, uncutComplete: sp.UncutComplete,
-		throttled: sp.Throttled, uncalled: sp.Uncalled, unnumbered: sp.Unnumbered, misfits: sp.Misfits, altered: sp.Altered}
+		throttled: sp.Throttled, uncalled: sp.Uncalled, unnumbered: sp.Unnumbered, misfits: sp.Misfits, altered: sp.Altered,
+		straysOver: sp.StraysOver, nameless: sp.Nameless}
 	return j, nil
 }
 

@@ -51,20 +51,21 @@ type Stream struct {
 	end       fateFacts
 	msgs      Messages
 
-	faults   strikes
-	resumes  resumeCounts
-	refused  int32 // status that ended the stream's resuming, 0 when none did
-	cutAge   time.Duration
-	ledger   *ledgerAccount
-	attempts []uint16 // AtLeastOnce: attempt+1 of the last delivery of message i+1
-	gaps     []Range  // NoPromise: missing runs that straddle the boundary of two links
-	skipped  []Range  // runs that a replay began behind
-	polled   bool     // the target closed the last link of the living stream
-	empty    uint32   // resumes in a row that the target accepted and ended without an event
-	tailGap  bool     // the response came on a later link than the last message
-	strays   []stray
-	probes   probing
-	reissue  *history.Probe // how its call went when it was made again
+	faults     strikes
+	resumes    resumeCounts
+	refused    int32 // status that ended the stream's resuming, 0 when none did
+	cutAge     time.Duration
+	ledger     *ledgerAccount
+	attempts   []uint16 // AtLeastOnce: attempt+1 of the last delivery of message i+1
+	gaps       []Range  // NoPromise: missing runs that straddle the boundary of two links
+	skipped    []Range  // runs that a replay began behind
+	polled     bool     // the target closed the last link of the living stream
+	empty      uint32   // resumes in a row that the target accepted and ended without an event
+	tailGap    bool     // the response came on a later link than the last message
+	strays     []stray
+	straysOver int64 // those that were not kept
+	probes     probing
+	reissue    *history.Probe // how its call went when it was made again
 
 	foreignTo  unlikeness // twin: messages that are equal to none of the control calls
 	uncalled   uint32     // mute: messages of the call, though none was to come
