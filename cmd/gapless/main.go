@@ -137,6 +137,7 @@ or shows which one, where and why.
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(newRunCommand(halt), newServeCommand(halt), newJudgeCommand(), newReportCommand(), newProxyCommand(halt), newProbeCommand(halt), newProfilesCommand(), newVersionCommand())
 	root.SetHelpCommand(newHelpCommand())
+	completeWords(root)
 	return root
 }
 
