@@ -13,7 +13,7 @@ const MaxIDs = 1 << 18
 // An idUse is one event that came with an id.
 type idUse struct {
 	id      uint64
-	check   uint32 // of the message
+	check   uint32 // of the message, 0 when there is none
 	attempt uint16
 }
 
@@ -29,7 +29,10 @@ func (s *Stream) noteID(r *history.Record) {
 		s.idsOver++
 		return
 	}
-	check := uint32(e.Hash>>32) ^ uint32(e.Class)<<24
+	check := uint32(0)
+	if e.Class != history.ClassEmpty {
+		check = uint32(solid(uint64(uint32(e.Hash>>32) ^ uint32(e.Class)<<24)))
+	}
 	s.ids = append(s.ids, idUse{id: e.IDHash, check: check, attempt: r.Attempt})
 }
 
@@ -108,27 +111,28 @@ type idTable struct {
 type idSlot struct {
 	key    uint64 // 0 is free
 	stream uint32
+	check  uint32
 }
 
-// claim registers an id for a stream, and returns the stream that used it before, 0
-// when none did.
-func (t *idTable) claim(session uint32, id uint64, stream uint32) uint32 {
+// claim registers an id for a stream, and tells whether it named another event before:
+// one of another stream, and another message. The same message under the same id is one
+// event, wherever it comes; what has no message is an event of its stream.
+func (t *idTable) claim(session uint32, u *idUse, stream uint32) (other bool) {
 	if t.used*3 >= len(t.slots)*2 && t.used < MaxIDs {
 		t.grow(4 * len(t.slots))
 	}
-	key := solid(blend(int64(session), id))
+	key := solid(blend(int64(session), u.id))
 	slot := t.find(key)
 	switch {
-	case slot.key == key && slot.stream != stream:
-		return slot.stream
 	case slot.key == key:
+		return slot.stream != stream && (slot.check != u.check || u.check == 0)
 	case t.used >= MaxIDs:
 		t.over++
 	default:
-		*slot = idSlot{key, stream}
+		*slot = idSlot{key, stream, u.check}
 		t.used++
 	}
-	return 0
+	return false
 }
 
 // find returns the slot of a key: its own, or the free one that it would take.
@@ -167,8 +171,11 @@ func (s *Stream) claimIDs(t *idTable) {
 		t.grow(2 * s.judge.setup.Streams * len(s.ids)) // if all streams are like the first
 	}
 	for i := range s.ids {
-		if other := t.claim(s.session, s.ids[i].id, s.stream); other != 0 {
-			s.find(uniqueIDs, finding{what: "another stream of the session used the id too"})
+		if s.ids[i].check == 0 && s.msgs.Foreign > 0 {
+			continue // it may have come with what belongs to another stream
+		}
+		if t.claim(s.session, &s.ids[i], s.stream) {
+			s.find(uniqueIDs, finding{what: "another event of the session has the id too"})
 		}
 	}
 	s.lines.markLast(s.now.mark)

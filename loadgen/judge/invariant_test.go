@@ -199,6 +199,12 @@ func TestIDs(t *testing.T) {
 		{name: "all different – holds", text: healthyCut + second, want: "holds"},
 		{name: "twice on one link – violated", text: start + "m 1 id=x\nm 2 id=x\n" + cutAndResume + "m 3-5\n" + done, want: "violated", count: 1},
 		{name: "constant priming id – violated", text: "stream 1 session 1 load\npost\nhead 200 sse\nprime id=p2\nm 1-5\n" + done + second, want: "violated", count: 1},
+		{name: "a session replayed on another stream – holds", want: "holds", // own-stream tells
+			text: "stream 1 session 1 load\npost\nhead 200 sse\nprime id=p1\nm 1-2\nm 3 id=x hash=y\nm 4-5\n" + done +
+				"stream 2 session 1 load\npost\nhead 200 sse\nprime id=p2\nprime id=p1\nm 3 id=x hash=y owner=other from=1\nm 1-5\n" + done},
+		{name: "another message of another stream under one id – violated", want: "violated", count: 1,
+			text: "stream 1 session 1 load\npost\nhead 200 sse\nprime id=p1\nm 1-2\nm 3 id=x\nm 4-5\n" + done +
+				"stream 2 session 1 load\npost\nhead 200 sse\nprime id=p2\nm 3 id=x owner=other from=1\nm 1-5\n" + done},
 		{name: "same id in another session – holds", text: "stream 1 session 2 load\npost\nhead 200 sse\nprime id=p2\nm 1-5\n" + done + second, want: "holds"},
 		{name: "the cursor primed again – holds", text: start + "m 1-2 \nm 3 id=x\n" + cutAndResume + "prime id=x\nm 4-5\n" + done, want: "holds"},
 		{name: "replayed under its id – holds", text: start + "m 1\nm 2 id=x\n" + cutAndResume + "m 2 id=x\nm 3-5\n" + done, want: "holds"},

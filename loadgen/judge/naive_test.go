@@ -50,7 +50,9 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 		if r.kinds[i] == history.StreamControl {
 			into = &control
 		}
+		others := into.foreign
 		into.stream(r.setup, records, r.kinds[i])
+		strange := into.foreign > others
 		cut := false
 		for _, rec := range records {
 			cut = cut || rec.Kind == history.KindInjection && rec.Injection.AfterID
@@ -62,7 +64,12 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 				if ids[key] == nil {
 					ids[key] = map[idUser]bool{}
 				}
-				ids[key][idUser{rec.Stream, e.Hash, e.Class}] = true
+				switch { // the same message is one event wherever it comes
+				case e.Class != history.ClassEmpty:
+					ids[key][idUser{0, e.Hash, e.Class}] = true
+				case !strange:
+					ids[key][idUser{rec.Stream, 0, e.Class}] = true
+				}
 			}
 		}
 		if cut && r.kinds[i] == history.StreamLoad {
@@ -81,7 +88,7 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 		n.corrupt -= n.unlike
 	}
 	for _, users := range ids {
-		n.foreignIDs += int64(len(users) - 1)
+		n.foreignIDs += int64(max(0, len(users)-1))
 	}
 	bad := func(n *naive) bool {
 		return n.lost+n.duplicated+n.misordered+n.corrupt+n.foreign+n.missing+n.repeated+n.foreignIDs+n.executions+n.illegal+n.hangs > 0

@@ -29,7 +29,7 @@ type saved struct {
 	Control    Control
 	Canary     Canary
 	Coverage   Coverage
-	IDs        []byte // key and stream of each, little endian
+	IDs        []byte // key, stream and check of each, little endian
 	IDsOver    int64
 	Evidence   [][]savedEvidence
 	Shapes     map[string]savedShape
@@ -254,7 +254,7 @@ func (d *damage) save() savedDamage { return savedDamage{d.streams, d.uncut, d.a
 
 func (d savedDamage) restore() damage { return damage{d.Streams, d.Uncut, d.After} }
 
-const savedID = 12 // bytes of one
+const savedID = 16 // bytes of one
 
 func (t *idTable) save() []byte {
 	out := make([]byte, 0, t.used*savedID)
@@ -262,6 +262,7 @@ func (t *idTable) save() []byte {
 		if slot.key != 0 {
 			out = binary.LittleEndian.AppendUint64(out, slot.key)
 			out = binary.LittleEndian.AppendUint32(out, slot.stream)
+			out = binary.LittleEndian.AppendUint32(out, slot.check)
 		}
 	}
 	return out
@@ -282,7 +283,7 @@ func (t *idTable) restore(data []byte, over int64) error {
 			return fmt.Errorf("an id that is none")
 		}
 		slot := t.find(key)
-		*slot = idSlot{key, binary.LittleEndian.Uint32(data[8:])}
+		*slot = idSlot{key, binary.LittleEndian.Uint32(data[8:]), binary.LittleEndian.Uint32(data[12:])}
 		t.used++
 	}
 	return nil
