@@ -28,6 +28,8 @@ type CallSetup struct {
 	Method string
 	// Digests: each message carries a digest of its payload.
 	Digests bool
+	// Longest is what the longest control call of it took, 0 when that is not known.
+	Longest time.Duration
 	// Deadline is the time that a call has, 0 when it is not known.
 	Deadline time.Duration
 }
@@ -40,7 +42,7 @@ func (s Setup) calls() []CallSetup {
 	if len(s.Calls) > 0 {
 		return slices.Clone(s.Calls)
 	}
-	return []CallSetup{{Expected: s.Expected, ExpectedFrom: s.ExpectedFrom}}
+	return []CallSetup{{Expected: s.Expected, ExpectedFrom: s.ExpectedFrom, Longest: s.Longest}}
 }
 
 // mute tells that nothing is known of the messages of a call, and that only its response
@@ -71,6 +73,7 @@ func (s Setup) With(f Facts) Setup {
 		way := c.way(facts, s.Oracle)
 		ways[way]++
 		c.ResponseOnly = way == byResponse
+		c.Longest = max(c.Longest, facts.Longest)
 		if way != byTwin {
 			c.Twin = 0
 		}
@@ -90,7 +93,7 @@ func (s Setup) With(f Facts) Setup {
 	if len(s.Calls) > 0 {
 		s.Calls = calls
 	} else {
-		s.Expected, s.ExpectedFrom = calls[0].Expected, calls[0].ExpectedFrom
+		s.Expected, s.ExpectedFrom, s.Longest = calls[0].Expected, calls[0].ExpectedFrom, calls[0].Longest
 	}
 	s.IDs = s.IDs || f.IDs
 	return s

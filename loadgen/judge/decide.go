@@ -50,6 +50,8 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	add(t.LedgerDropped > 0, "the ledger had no room for %s", plural(t.LedgerDropped, "call", "calls"))
 	add(v.Responses.Errors > 0, "%s answered with an error", plural(v.Responses.Errors, "call was", "calls were"))
 	add(v.Messages.Delivered == 0 && v.Messages.Expected > 0 && v.Streams.Undecided == 0, "no message arrived at all")
+	add(j.stalls.open(t.alibi()), "%s silent until gapless gave up, and the next one brought what was due: too few to tell a stall from a slow tool",
+		plural(j.stalls.Count, "resume was", "resumes were"))
 	j.whyGenerator(v, t, add)
 	add(v.Coverage.Untracked > 0, "%s too far past a hole to be tracked", plural(v.Coverage.Untracked, "message was", "messages were"))
 	add(sp.straysOver > 0, "%s lost or came on another stream: too many did to keep them all", plural(sp.straysOver, "message was", "messages were"))

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +28,9 @@ type Evidence struct {
 	// After is "kind@place" of the injection before it, "" when there was none.
 	After string
 
-	inv           ident
-	pending, soft bool
+	inv   ident
+	doubt doubt // what it waits for
+	soft  bool
 }
 
 // An Inversion is one message out of order: Late arrived after the higher Early.
@@ -44,6 +46,7 @@ type finding struct {
 	what        string
 	mark        string // "" means the name of the invariant
 	pending     bool   // counts only if its doubt is lifted, see doubtOf
+	stalled     bool   // a stall: counts if chance does not explain them
 	soft        bool   // a SHOULD: decides under Setup.Strict alone
 	after       int32  // strike before it, as its index+1, or one of:
 	quiet       bool   // the timeline needs no mark: another finding gives it
@@ -68,17 +71,21 @@ func (s *Stream) find(inv ident, f finding) {
 	def := &s.judge.table[inv]
 	count := max(1, f.count)
 	f.soft = f.soft && !s.judge.setup.Strict
+	waits := certain
 	switch {
+	case f.stalled:
+		waits = ifStalled
 	case f.soft:
 		s.tally[inv].soft += uint32(count)
 	case f.pending:
+		waits = doubtOf(inv)
 		s.tally[inv].pending += uint32(count)
 	default:
 		s.tally[inv].violated += uint32(count)
 	}
 	if !f.soft && def.level.decides(s.judge.setup.Strict) {
-		s.bad = s.bad || !f.pending
-		s.doubtful = s.doubtful || f.pending
+		s.bad = s.bad || waits == certain
+		s.doubtful = s.doubtful || waits != certain
 	}
 	if f.mark == "" {
 		f.mark = def.name
@@ -87,7 +94,7 @@ func (s *Stream) find(inv ident, f finding) {
 		s.now.mark = joinMark(s.now.mark, f.mark)
 	}
 	for i := range s.evidence {
-		if e := &s.evidence[i]; e.inv == inv && e.pending == f.pending && e.soft == f.soft {
+		if e := &s.evidence[i]; e.inv == inv && e.doubt == waits && e.soft == f.soft {
 			e.Count += count
 			if f.first > 0 {
 				e.Ranges = addRange(e.Ranges, f.first, f.last)
@@ -100,7 +107,7 @@ func (s *Stream) find(inv ident, f finding) {
 	}
 	e := Evidence{Invariant: def.name, Session: s.session, Stream: s.stream, Control: s.kind == history.StreamControl,
 		Count: count, What: f.what, At: s.lastAt, Link: s.ex.link, Cursor: s.cursor, After: s.faults.name(f.after),
-		inv: inv, pending: f.pending, soft: f.soft}
+		inv: inv, doubt: waits, soft: f.soft}
 	if e.Ranges = f.ranges; f.first > 0 {
 		e.Ranges = []Range{{f.first, f.last}}
 	}
@@ -140,8 +147,8 @@ func (s *Stream) accuse() Guilty {
 	first := -1
 	for i := range s.evidence {
 		e := &s.evidence[i]
-		if d := doubtOf(e.inv); !s.bad && e.pending && (g.doubt == certain || d < g.doubt) {
-			g.doubt = d
+		if !s.bad && e.doubt != certain && (g.doubt == certain || e.doubt < g.doubt) {
+			g.doubt = e.doubt
 		}
 		switch e.inv {
 		case noLoss:
@@ -213,8 +220,8 @@ func (g *Guilty) shape() string {
 	names := make([]string, 0, len(g.Evidence)+1)
 	for _, e := range g.Evidence {
 		name := e.Invariant
-		if e.pending {
-			name += "?"
+		if e.doubt != certain {
+			name += "?" + strconv.Itoa(int(e.doubt))
 		}
 		names = append(names, name)
 	}

@@ -11,7 +11,8 @@ import (
 func (j *Judge) Finish(t Tail) Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	lifted := conviction{certain: true, ifWell: t.alibi(), ifAlike: j.special.misfits == 0}
+	lifted := conviction{certain: true, ifWell: t.alibi(), ifAlike: j.special.misfits == 0,
+		ifStalled: t.alibi() && j.stalls.convict()}
 	j.settleDoubts(lifted)
 	j.found()
 	j.streams.Undecided += j.special.loadOpen
@@ -119,7 +120,7 @@ func (j *Judge) invariants(v *Verdict, lifted conviction) []Invariant {
 		*inv = Invariant{Name: def.name, Claim: def.claim, Source: def.source, Level: def.level.String(),
 			Role: j.roles[i].String(), Decides: def.level.decides(j.setup.Strict), Checked: n.checked, Violations: n.violated, Deviations: n.soft, Streams: j.hit[i][0]}
 		for _, e := range j.evidence[i] {
-			if !e.pending || lifted[doubtOf(ident(i))] {
+			if lifted[e.doubt] {
 				inv.Evidence = append(inv.Evidence, e)
 			}
 		}

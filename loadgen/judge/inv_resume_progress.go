@@ -14,7 +14,8 @@ func resumeProgressInvariant() invariant {
 			}
 			return whenResumed(s, Watched) // a polling server may close links by itself
 		},
-		event: func(s *Stream, _ *history.Record) {
+		event: func(s *Stream, r *history.Record) {
+			s.checkStall(r)
 			if s.ex.resume && !s.ex.ledOn && !s.now.posted && (!s.now.before || s.kind == history.StreamGet) {
 				s.ex.ledOn = true
 				s.check(resumeProgress, 1)

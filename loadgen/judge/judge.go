@@ -40,6 +40,8 @@ type Judge struct {
 	doubtful   damage // streams that only the generator's alibi convicts
 	unlike     damage // streams that only a comparison convicts which fits uncut calls
 	drops      drops
+	stalls     stalls
+	stalled    damage // streams that only stalls convict
 	strays     []stray
 	gaps       []gap
 	partial    map[uint32]int64 // streams that did not get everything: how far they are without a hole
@@ -243,6 +245,7 @@ func (j *Judge) mergeLoad(s *Stream) {
 	j.mergeOutcome(s)
 	j.mergeFaults(s)
 	j.drops.add(s)
+	j.stalls.add(s)
 	j.special.altered += s.foreignTo.instead
 	if s.uncalled > 0 {
 		j.special.uncalled++
@@ -363,9 +366,10 @@ func (j *Judge) mergeFaults(s *Stream) {
 type doubt uint8
 
 const (
-	certain doubt = iota
-	ifWell        // the generator was well enough to call a target too late
-	ifAlike       // the messages of calls that met no fault are like those of the control calls
+	certain   doubt = iota
+	ifWell          // the generator was well enough to call a target too late
+	ifAlike         // the messages of calls that met no fault are like those of the control calls
+	ifStalled       // chance does not explain resumes that were silent while messages were due
 )
 
 // doubtOf tells what a pending finding of an invariant waits for.
@@ -377,7 +381,7 @@ func doubtOf(inv ident) doubt {
 }
 
 // A conviction says which doubts are lifted.
-type conviction [ifAlike + 1]bool
+type conviction [ifStalled + 1]bool
 
 // settleDoubts turns what was pending into violations, or lets it go.
 func (j *Judge) settleDoubts(lifted conviction) {
@@ -395,6 +399,13 @@ func (j *Judge) settleDoubts(lifted conviction) {
 		j.messages.Delivered -= j.special.altered
 		j.messages.Undecided += j.special.altered
 		j.messages.Corrupt -= j.tally[intact].pending
+	}
+	if lifted[ifStalled] {
+		t := &j.tally[resumeProgress]
+		t.violated += j.stalls.Count
+		t.checked += j.stalls.Count
+		j.hit[resumeProgress][0] += j.stalls.Streams
+		j.damaged.join(&j.stalled)
 	}
 	j.settleTooLate(lifted[ifWell])
 }

@@ -42,6 +42,8 @@ func (j *Judge) keep(s *Stream) {
 			n = &j.doubtful
 		case ifAlike:
 			n = &j.unlike
+		case ifStalled:
+			n = &j.stalled
 		}
 		n.add(g.After, s.faults.injected == 0)
 	}

@@ -32,7 +32,7 @@ func saved(t *testing.T, path string) (setup judge.Setup, want []string, s *scri
 		case len(words) > 0 && words[0] == "@call":
 			o := optionsOf(words[1:])
 			setup.Calls = append(setup.Calls, judge.CallSetup{Name: o["name"], Expected: o.int("expected", 0), Twin: o.int("twin", 0),
-				ResponseOnly: o.has("mute"), Method: o["method"], Digests: o.has("digests"), Deadline: o.duration("deadline")})
+				ResponseOnly: o.has("mute"), Method: o["method"], Digests: o.has("digests"), Deadline: o.duration("deadline"), Longest: o.duration("longest")})
 		case len(words) > 0 && words[0] == "@want":
 			want = words[1:]
 		default:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // A Contract is what delivery the target promises. The same observation is right
@@ -73,6 +74,8 @@ type Setup struct {
 	Expected int64
 	// ExpectedFrom says where Expected comes from: "--expect" or "control calls".
 	ExpectedFrom string
+	// Longest is as in [CallSetup], for a setup without Calls.
+	Longest time.Duration
 	// Calls says what the calls of the profile should bring; the index is that of
 	// history.Exchange.Call. Nil stands for one call, described by Expected.
 	Calls []CallSetup

@@ -36,6 +36,8 @@ type saved struct {
 	Damaged    savedDamage
 	Doubtful   savedDamage
 	Unlike     savedDamage
+	Stalled    savedDamage
+	Stalls     stalls
 	Handlers   Handlers
 	Reissues   Reissues
 	Took       spread
@@ -56,7 +58,8 @@ type savedTally struct {
 
 type savedEvidence struct {
 	Evidence
-	Pending, Soft bool
+	Doubt doubt
+	Soft  bool
 }
 
 type savedGuilty struct {
@@ -106,7 +109,7 @@ func (j *Judge) Snapshot() ([]byte, error) {
 	s := saved{Format: snapshotFormat, Setup: j.setup, Messages: j.messages, Responses: j.responses, Streams: j.streams,
 		Faults: j.faults, Resumes: j.resumes, Control: j.control, Canary: j.canary, Coverage: j.coverage,
 		IDs: j.ids.save(), IDsOver: j.ids.over, Partial: j.partial, Probes: j.probes[:], Sampled: j.sampled,
-		Damaged: j.damaged.save(), Doubtful: j.doubtful.save(), Unlike: j.unlike.save(), Handlers: j.drops.handlers,
+		Damaged: j.damaged.save(), Doubtful: j.doubtful.save(), Unlike: j.unlike.save(), Stalled: j.stalled.save(), Stalls: j.stalls, Handlers: j.drops.handlers,
 		Reissues: j.drops.reissues, Took: j.drops.took, ControlSum: j.controlSum, Retention: j.retention,
 		Special: savedSpecial{sp.unsettled, sp.blind, sp.withID, sp.notResumable, sp.retained, sp.countless, sp.tooLate,
 			sp.lateAnswered, sp.lateTail, sp.judgedCuts, sp.cutUnanswered, sp.uncut, sp.uncutComplete,
@@ -154,6 +157,7 @@ func Restore(setup Setup, snapshot []byte) (*Judge, error) {
 	copy(j.probes[:], s.Probes)
 	maps.Copy(j.partial, s.Partial)
 	j.damaged, j.doubtful, j.unlike = s.Damaged.restore(), s.Doubtful.restore(), s.Unlike.restore()
+	j.stalled, j.stalls = s.Stalled.restore(), s.Stalls
 	j.drops = drops{s.Handlers, s.Reissues, s.Took}
 	for i, t := range s.Tally {
 		j.tally[i], j.hit[i] = tally{t.Checked, t.Violated, t.Pending, t.Soft}, t.Hit
@@ -213,7 +217,7 @@ func saveEvidence(list []Evidence) []savedEvidence {
 	}
 	out := make([]savedEvidence, len(list))
 	for i, e := range list {
-		out[i] = savedEvidence{e, e.pending, e.soft}
+		out[i] = savedEvidence{e, e.doubt, e.soft}
 	}
 	return out
 }
@@ -226,7 +230,7 @@ func (j *Judge) restoreEvidence(list []savedEvidence) []Evidence {
 	out := make([]Evidence, len(list))
 	for i, e := range list {
 		out[i] = e.Evidence
-		out[i].pending, out[i].soft = e.Pending, e.Soft
+		out[i].doubt, out[i].soft = min(e.Doubt, ifStalled), e.Soft
 		out[i].inv = ident(slices.IndexFunc(j.table, func(inv invariant) bool { return inv.name == e.Invariant }))
 	}
 	return out
@@ -244,7 +248,7 @@ func (j *Judge) restoreShape(sh savedShape) *shape {
 	out := &shape{streams: sh.Streams, count: sh.Count}
 	for _, s := range sh.Guilty {
 		g := s.Guilty
-		g.Evidence, g.doubt = j.restoreEvidence(s.Evidence), min(s.Doubt, ifAlike)
+		g.Evidence, g.doubt = j.restoreEvidence(s.Evidence), min(s.Doubt, ifStalled)
 		out.guilty = append(out.guilty, g)
 	}
 	return out

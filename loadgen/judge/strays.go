@@ -130,7 +130,7 @@ func (j *Judge) forgive(g *gap, n int64, rest []Range) {
 		j.hit[noLoss][0]--
 	}
 	adjust := func(list []Evidence) []Evidence {
-		i := slices.IndexFunc(list, func(e Evidence) bool { return e.inv == noLoss && e.Stream == g.stream && !e.pending })
+		i := slices.IndexFunc(list, func(e Evidence) bool { return e.inv == noLoss && e.Stream == g.stream && e.doubt == certain })
 		switch {
 		case i < 0:
 			return list

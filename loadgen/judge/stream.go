@@ -33,8 +33,9 @@ type Stream struct {
 	cursor       uint32        // ordinal of the last committed id
 	cursorAt     time.Duration // when it was committed
 	responses    uint32
-	answeredAt   uint16 // attempt of the last response
-	reanswered   uint32 // responses beyond the first that the contract allows
+	answeredAt   uint16        // attempt of the last response
+	answeredOn   time.Duration // when the first response came
+	reanswered   uint32        // responses beyond the first that the contract allows
 	errors       uint32
 	lastProgress float64
 	progressed   bool
@@ -58,10 +59,11 @@ type Stream struct {
 	ledger     *ledgerAccount
 	attempts   []uint16 // AtLeastOnce: attempt+1 of the last delivery of message i+1
 	gaps       []Range  // NoPromise: missing runs that straddle the boundary of two links
-	skipped    []Range  // runs that a replay began behind
-	polled     bool     // the target closed the last link of the living stream
-	empty      uint32   // resumes in a row that the target accepted and ended without an event
-	tailGap    bool     // the response came on a later link than the last message
+	stall      stall
+	skipped    []Range // runs that a replay began behind
+	polled     bool    // the target closed the last link of the living stream
+	empty      uint32  // resumes in a row that the target accepted and ended without an event
+	tailGap    bool    // the response came on a later link than the last message
 	strays     []stray
 	straysOver int64 // those that were not kept
 	probes     probing
@@ -89,22 +91,25 @@ type tally struct{ checked, violated, pending, soft int64 }
 
 // An exchange is the state of one HTTP exchange.
 type exchange struct {
-	attempt   uint16
-	resume    bool
-	injected  bool // a fault of ours ended it
-	responded bool
-	illegal   bool
-	ledOn     bool // an event came
-	numbered  bool // a numbered message came
-	over      bool
-	liveFrom  int64 // number of the first message that was not replayed
-	lateTo    int64 // highest number that came late
-	status    int32
-	body      history.Body
-	missed    int32
-	events    uint32 // dispatched events, those with empty data included
-	link      uint32
-	above     int64 // the highest number when it began
+	attempt       uint16
+	resume        bool
+	injected      bool // a fault of ours ended it
+	responded     bool
+	illegal       bool
+	ledOn         bool // an event came
+	numbered      bool // a numbered message came
+	over          bool
+	liveFrom      int64 // number of the first message that was not replayed
+	lateTo        int64 // highest number that came late
+	status        int32
+	body          history.Body
+	missed        int32
+	events        uint32 // dispatched events, those with empty data included
+	link          uint32
+	above         int64 // the highest number when it began
+	struck        bool  // a fault of ours met it, whether it ended it or not
+	began, headAt time.Duration
+	cameAt        time.Duration // when something new of the call last came
 }
 
 // A moment is what the account says of the event at hand.
@@ -207,7 +212,7 @@ func (s *Stream) note(r *history.Record) {
 	n.own = true
 	switch {
 	case n.response:
-		s.answer(e)
+		s.answer(r)
 	case !n.message || e.Class == history.ClassJunk:
 	case s.mute:
 		s.unasked(e)
@@ -222,17 +227,18 @@ func (s *Stream) note(r *history.Record) {
 }
 
 // answer notes the response of this call.
-func (s *Stream) answer(e *history.Event) {
+func (s *Stream) answer(r *history.Record) {
 	if s.responses > 0 {
 		if s.now.allowed = s.repeatAllowed(s.answeredAt); s.now.allowed {
 			s.reanswered++
 		}
 	} else {
 		s.tailGap = !s.ex.numbered && s.ex.attempt > 0
+		s.answeredOn = r.At
 	}
 	s.responses++
 	s.answeredAt = s.ex.attempt
-	if e.Class == history.ClassError {
+	if r.Event.Class == history.ClassError {
 		s.errors++
 	}
 	s.ex.responded = !s.now.posted
@@ -285,7 +291,7 @@ func (s *Stream) after(r *history.Record) {
 }
 
 func (s *Stream) begin(r *history.Record) {
-	s.ex = exchange{attempt: r.Attempt, resume: r.Exchange.Resume, missed: -1, link: r.Link, above: s.acct.highest}
+	s.ex = exchange{attempt: r.Attempt, resume: r.Exchange.Resume, missed: -1, link: r.Link, above: s.acct.highest, began: r.At}
 	if r.Exchange.Cursor > s.cursor { // a block with an id and no data moved it
 		s.cursor, s.hasID = r.Exchange.Cursor, true
 	}
@@ -307,7 +313,7 @@ func (s *Stream) called(call uint8) {
 }
 
 func (s *Stream) head(r *history.Record) {
-	s.ex.status, s.ex.body, s.ex.missed = int32(r.Head.Status), r.Head.Body, r.Head.Missed
+	s.ex.status, s.ex.body, s.ex.missed, s.ex.headAt = int32(r.Head.Status), r.Head.Body, r.Head.Missed, r.At
 	if !s.ex.resume || s.ex.injected { // a head after the end of its link is made up
 		return
 	}
@@ -329,6 +335,7 @@ func (s *Stream) head(r *history.Record) {
 func (s *Stream) inject(r *history.Record) {
 	in := &r.Injection
 	s.faults.add(in, r.At)
+	s.ex.struck = true
 	if in.Ends {
 		s.ex.injected = true
 		s.probes.struck = s.ex.over
@@ -350,6 +357,7 @@ func (s *Stream) ended(r *history.Record) {
 	s.end.lastResume = s.ex.resume
 	s.ex.over = true
 	s.countEmpty(r.End)
+	s.armStall(r)
 	if r.End != history.EndStatus && r.End != history.EndUnreachable {
 		s.end.linkEndedAt = r.At
 		s.end.linkEnded = true
