@@ -15,7 +15,7 @@ func cursorVerdictInvariant() invariant {
 		role:   whenProbed,
 		fact: func(s *Stream, r *history.Record) {
 			p := s.asked(r, history.ProbeUnknownCursor, history.ProbeMalformedCursor, history.ProbeForeignCursor)
-			if p == nil || p.Status == 405 || p.Status == 409 || p.Status == 429 {
+			if p == nil || p.Status == 405 || p.Status == 409 {
 				return
 			}
 			s.judgeCursor(p)

@@ -45,9 +45,11 @@ func judgeRetention(s *Stream, r *history.Record) {
 	switch {
 	case p.Status == 400 || p.Status == 404 || p.Status == 410:
 		s.check(honestRetention, 1)
-	case p.Status == 200 && p.Response && p.Foreign == 0 && p.Messages+p.Wrong+leastSkip <= p.Want:
+	case s.counts && p.Status == 200 && p.Response && p.Foreign == 0 && p.Messages == 0 && p.Wrong+leastSkip <= p.Want:
+		// What is purged is what lies directly behind the cursor. That alone is no proof: a
+		// store that sorts wrongly skips some too, and replay-after-response says so.
 		s.check(honestRetention, 1)
-		s.find(honestRetention, finding{count: int64(p.Want - p.Messages - p.Wrong), what: "a replay of a settled stream skipped messages instead of being refused"})
+		s.find(honestRetention, finding{count: int64(p.Want - p.Wrong), what: "a replay of a settled stream skipped messages instead of being refused"})
 	}
 }
 

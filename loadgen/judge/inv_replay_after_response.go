@@ -23,6 +23,7 @@ func replayAfterResponseInvariant() invariant {
 				s.judgeReplay(p)
 			}
 		},
+		settle: settleReplay,
 	}
 }
 
@@ -38,7 +39,7 @@ func replayRole(s Setup) (Role, string) {
 // resuming at all, or somebody else still reads.
 func untellable(p *history.Probe) bool {
 	switch p.Status {
-	case 401, 403, 405, 409, 429:
+	case 401, 403, 405, 409:
 		return true
 	}
 	return false
@@ -59,6 +60,28 @@ func unfinished(p *history.Probe) bool {
 	return false
 }
 
+// settleReplay judges a replay that brought other messages than the first time, now that
+// it is known what was lost then. What came garbled or is undecided tells nothing.
+func settleReplay(s *Stream) {
+	if !s.probes.more {
+		return
+	}
+	p, m := s.probes.first, &s.msgs
+	lost := m.Lost + m.LostAllowed + m.Misordered
+	s.now.probe = probeUntold
+	switch {
+	case m.Corrupt > 0 || m.Undecided > 0 || s.acct.lost > 0:
+		return
+	case int64(p.Wrong) > lost:
+		s.deviates(replayAfterResponse, finding{what: "other messages came than the first time"})
+	default:
+		p.Wrong = 0
+		s.judgeReplay(&p)
+	}
+	s.probes.settle(history.ProbeReplay, s.now.probe)
+	s.now.probe = probeUntold
+}
+
 func (s *Stream) judgeReplay(p *history.Probe) {
 	const inv = replayAfterResponse
 	if !s.judgeStatus(inv, p) {
@@ -77,7 +100,8 @@ func (s *Stream) judgeReplay(p *history.Probe) {
 	case p.Foreign > 0:
 		wrong = "messages of another stream came"
 	case p.Wrong > 0 && s.judge.setup.Contract != AtLeastOnce:
-		wrong = "other messages came than the first time"
+		s.probes.more = true // it may bring what was lost the first time
+		return
 	case unfinished(p):
 		return // a probe has little time, and a slow target breaks no promise
 	case p.Messages < p.Want:

@@ -19,6 +19,7 @@ type probing struct {
 	usable  bool // the one at hand
 	first   history.Probe
 	told    bool // first holds a replay that said something
+	more    bool // which brought other messages than the first time
 	counts  *[probeCount]probeTally
 	sampled bool
 }
@@ -46,8 +47,13 @@ func (p *probing) note(r *history.Record, word probeWord) {
 	if p.counts == nil {
 		p.counts = new([probeCount]probeTally)
 	}
+	p.counts[name].Asked++
+	p.settle(r.Probe.Name, word)
+}
+
+// settle counts the word of a probe that was asked.
+func (p *probing) settle(name history.ProbeName, word probeWord) {
 	c := &p.counts[name]
-	c.Asked++
 	switch word {
 	case probeConforms:
 		c.Conforming++
@@ -62,9 +68,13 @@ func (s *Stream) asked(r *history.Record, names ...history.ProbeName) *history.P
 	if r.Kind != history.KindProbe || !s.probes.usable {
 		return nil
 	}
+	p := &r.Probe
+	if (p.Status == 429 || p.Status == 503) && p.Name != history.ProbeReissue {
+		return nil // it asks for patience, which a probe has none of
+	}
 	for _, name := range names {
-		if r.Probe.Name == name {
-			return &r.Probe
+		if p.Name == name {
+			return p
 		}
 	}
 	return nil

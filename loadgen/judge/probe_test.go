@@ -2,6 +2,7 @@ package judge_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gapless-dev/gapless/loadgen/judge"
@@ -17,12 +18,21 @@ func sampled(probes string) string {
 }
 
 func TestReplayProbes(t *testing.T) {
+	lossy := func(came, rest string) string {
+		return start + "m 1-2\n" + cutAndResume + came + "\nresponse\nend clean\n" + rest + "\nsettled completed\nledger 5"
+	}
 	runRows(t, []row{
 		{name: "everything again – holds", text: sampled("probe replay want=3"), want: "holds", setup: probed},
 		{name: "not sampled – not exercised", text: healthyCut, want: "not exercised"},
 		{name: "sampled, no id to ask with – not exercised", text: sampled("probe replay not"), want: "not exercised", setup: probed},
 		{name: "one message missing – violated", text: sampled("probe replay want=3 got=2"), want: "violated", count: 1, setup: probed},
 		{name: "other messages – violated", text: sampled("probe replay want=3 wrong=1"), want: "violated", count: 1, setup: probed},
+		{name: "what was lost the first time – holds", text: lossy("m 3\nm 5", "probe replay want=2 wrong=1"), want: "holds", setup: probed},
+		{name: "the end that was lost – holds", text: lossy("m 3", "probe replay want=1 wrong=2"), want: "holds", setup: probed},
+		{name: "in order what came out of order – holds", text: lossy("m 3\nm 5\nm 4", "probe replay want=2 wrong=1"), want: "holds", setup: probed},
+		{name: "more than was lost – violated", text: lossy("m 3\nm 5", "probe replay want=2 wrong=2"), want: "violated", count: 1, setup: probed},
+		{name: "what was lost, but not all – violated", text: lossy("m 3\nm 5", "probe replay want=2 got=1 wrong=1"), want: "violated", count: 1, setup: probed},
+		{name: "what was garbled the first time – not exercised", text: lossy("m 3 hash=y\nm 4-5", "probe replay want=3 got=0 wrong=3"), want: "not exercised", setup: probed},
 		{name: "slow, and left before its end – not exercised", text: sampled("probe replay want=3 got=2 noresponse end=deadline took=2s"), want: "not exercised", setup: probed},
 		{name: "repeats, under at-least-once – holds", text: sampled("probe replay want=3 wrong=1"), want: "holds", setup: both(probed, under(judge.AtLeastOnce))},
 		{name: "a message missing, under at-least-once – violated", text: sampled("probe replay want=3 got=2"), want: "violated", count: 1, setup: both(probed, under(judge.AtLeastOnce))},
@@ -30,7 +40,8 @@ func TestReplayProbes(t *testing.T) {
 		{name: "no response – violated", text: sampled("probe replay want=3 noresponse"), want: "violated", count: 1, setup: probed},
 		{name: "refused – violated", text: sampled("probe replay status=404 end=status"), want: "violated", count: 1, setup: probed},
 		{name: "refused, under bounded – holds", text: sampled("probe replay status=404 end=status"), want: "holds", setup: both(probed, under(judge.Bounded))},
-		{name: "503 – violated", text: sampled("probe replay status=503 end=status"), want: "violated", count: 1, setup: probed},
+		{name: "500 – violated", text: sampled("probe replay status=500 end=status"), want: "violated", count: 1, setup: probed},
+		{name: "too much to do – not exercised", text: sampled("probe replay status=503 end=status\nprobe again status=429 end=status"), want: "not exercised", setup: probed},
 		{name: "reset before any answer – violated", text: sampled("probe replay status=0 end=reset"), want: "violated", count: 1, setup: probed},
 		{name: "405 – not exercised", text: sampled("probe replay status=405 end=status"), want: "not exercised", setup: probed},
 		{name: "silent for 2 s – not exercised", text: sampled("probe replay status=0 end=deadline took=2s"), want: "not exercised", setup: probed},
@@ -83,6 +94,7 @@ func TestSessionProbes(t *testing.T) {
 		{name: "400 after its end – violated", text: sampled("probe dead-session status=400 end=status"), want: "violated", count: 1, setup: probed},
 		{name: "served without an id – holds", text: sampled("probe missing-session"), want: "holds", setup: probed},
 		{name: "served without an id, strict – violated", text: sampled("probe missing-session"), want: "violated", count: 1, setup: both(probed, strict)},
+		{name: "too much to do – inconclusive", text: sampled("probe missing-session status=503 end=status\nprobe dead-session status=429 end=status"), want: "inconclusive", setup: probed},
 		{name: "no sessions – not exercised", text: sampled("probe missing-session not"), want: "not exercised", setup: func(s *judge.Setup) { s.Probes = 1 }},
 		{name: "sessions, and nobody asked – inconclusive", text: healthyCut, want: "inconclusive", setup: probed},
 	}, "session-status")
@@ -91,6 +103,7 @@ func TestSessionProbes(t *testing.T) {
 		{name: "served – violated", text: sampled("probe origin"), want: "violated", count: 1, setup: probed},
 		{name: "400 – violated", text: sampled("probe origin status=400 end=status"), want: "violated", count: 1, setup: probed},
 		{name: "400, older revision – holds", text: sampled("probe origin status=400 end=status"), want: "holds", setup: both(probed, older)},
+		{name: "too much to do – inconclusive", text: sampled("probe origin status=429 end=status"), want: "inconclusive", setup: probed},
 		{name: "nobody asked – inconclusive", text: healthyCut, want: "inconclusive", setup: probed},
 		{name: "not sampled – not exercised", text: healthyCut, want: "not exercised"},
 	}, "origin-refused")
@@ -107,6 +120,8 @@ func TestRetention(t *testing.T) {
 		{name: "live again, nothing replayed – not exercised", text: cut + "head 200 sse missed=0\nm 5\n" + done, want: "not exercised"},
 		{name: "nobody says what is replayed – not exercised", text: cut + "head 200 sse\nm 5\n" + done, want: "not exercised"},
 		{name: "a probe skips – violated", text: sampled("probe replay want=5 got=0 wrong=2"), want: "violated", count: 3, setup: probed},
+		{name: "a probe brings the one behind the cursor – not exercised", text: sampled("probe replay want=5 got=1 wrong=1"), want: "not exercised", setup: probed},
+		{name: "a probe skips, and nobody says what is replayed – not exercised", text: strings.Replace(sampled("probe replay want=5 got=0 wrong=2"), " missed=2", "", 1), want: "not exercised", setup: probed},
 		{name: "no promise – not applicable", text: healthyCut, want: "not applicable", setup: under(judge.NoPromise)},
 	}, "honest-retention")
 }

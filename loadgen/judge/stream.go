@@ -61,6 +61,7 @@ type Stream struct {
 	gaps       []Range  // NoPromise: missing runs that straddle the boundary of two links
 	stall      stall
 	skipped    []Range // runs that a replay began behind
+	counts     bool    // the target says how much it replays
 	polled     bool    // the target closed the last link of the living stream
 	empty      uint32  // resumes in a row that the target accepted and ended without an event
 	tailGap    bool    // the response came on a later link than the last message
@@ -314,6 +315,7 @@ func (s *Stream) called(call uint8) {
 
 func (s *Stream) head(r *history.Record) {
 	s.ex.status, s.ex.body, s.ex.missed, s.ex.headAt = int32(r.Head.Status), r.Head.Body, r.Head.Missed, r.At
+	s.counts = s.counts || s.ex.resume && r.Head.Missed >= 0
 	if !s.ex.resume || s.ex.injected { // a head after the end of its link is made up
 		return
 	}
