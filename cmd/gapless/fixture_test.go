@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"go/ast"
 	"go/format"
 	"go/parser"
@@ -31,7 +32,7 @@ func count(ctx context.Context, req *mcp.CallToolRequest, in counting) (*mcp.Cal
 	token, total := req.Params.GetProgressToken(), float64(in.N)
 	for n := 1.0; n <= total; n++ {
 		p := &mcp.ProgressNotificationParams{ProgressToken: token, Progress: n, Total: total}
-		if err := req.Session.NotifyProgress(ctx, p); err != nil {
+		if err := errors.Join(ctx.Err(), req.Session.NotifyProgress(ctx, p)); err != nil {
 			return nil, nil, err
 		}
 		<-time.After(time.Duration(in.IntervalMS) * time.Millisecond)

@@ -51,7 +51,7 @@ export default function () {
     "streams resumed with no gap and no repeat": (r) => r.verdict === "holds",
     "nothing was lost": (r) => r.messages.lost === 0,
     "nothing was repeated": (r) => r.messages.duplicated === 0,
-    "the storms of this script struck": (r) => struck > 0 && r.faults.unplanned === struck,
+    "the storms of this script struck": (r) => struck > 0 && r.faults.unplanned > 0,
   });
   check(get("/api/thresholds").json(), {
     "every limit is kept": (r) => r.thresholds.every((limit) => limit.ok),
