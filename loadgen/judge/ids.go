@@ -17,6 +17,14 @@ type idUse struct {
 	attempt uint16
 }
 
+// after says what the use of an id followed: what came on the first link followed no cut.
+func (u *idUse) after() int32 {
+	if u.attempt == 0 {
+		return afterNone
+	}
+	return afterLast
+}
+
 // noteID notes the id of an event that was read from the stream's current link.
 func (s *Stream) noteID(r *history.Record) {
 	e := &r.Event
@@ -61,7 +69,7 @@ func (s *Stream) compareIDs() {
 		switch {
 		case first.check == u.check:
 		case first.attempt == u.attempt:
-			s.find(uniqueIDs, finding{what: "one id names two events of this stream"})
+			s.find(uniqueIDs, finding{what: "one id names two events of this stream", after: u.after()})
 		default:
 			s.find(stableIDs, finding{what: "replayed under the same id it is another message"})
 		}
@@ -175,7 +183,7 @@ func (s *Stream) claimIDs(t *idTable) {
 			continue // it may have come with what belongs to another stream
 		}
 		if t.claim(s.session, &s.ids[i], s.stream) {
-			s.find(uniqueIDs, finding{what: "another event of the session has the id too"})
+			s.find(uniqueIDs, finding{what: "another event of the session has the id too", after: s.ids[i].after()})
 		}
 	}
 	s.lines.markLast(s.now.mark)

@@ -45,7 +45,7 @@ func (j *Judge) keep(s *Stream) {
 		case ifStalled:
 			n = &j.stalled
 		}
-		n.add(g.After, s.faults.injected == 0)
+		n.add(g.After, s.before(&g), s.aside())
 	}
 	key := g.shape()
 	sh := j.shapes[key]
@@ -107,13 +107,31 @@ func (j *Judge) guilty(lifted conviction) []Guilty {
 	return out
 }
 
-// damage counts the damaged streams of the load, by the fault that came before.
-type damage struct {
-	streams, uncut int64
-	after          map[string]int64
+// before tells that the damage came before any cut, or without one, and before anything
+// was resumed: a target that closes links itself is resumed without a fault of ours.
+func (s *Stream) before(g *Guilty) bool {
+	return !s.aside() && (g.After == "" || s.faults.cuts == 0) && (s.faults.injected > 0 || s.resumes.attempted == 0)
 }
 
-func (d *damage) add(after string, uncut bool) {
+// aside tells that all that is wrong has nothing to do with taking up a stream.
+func (s *Stream) aside() bool {
+	return !slices.ContainsFunc(s.evidence, func(e Evidence) bool {
+		switch e.inv {
+		case sessionStatus, originRefused, cursorVerdict:
+			return false
+		}
+		return !e.soft && s.judge.table[e.inv].level.decides(s.judge.setup.Strict)
+	})
+}
+
+// damage counts the damaged streams of the load, by the fault that came before: uncut
+// ones met none before, those aside broke promises about other things than resuming.
+type damage struct {
+	streams, uncut, aside int64
+	after                 map[string]int64
+}
+
+func (d *damage) add(after string, uncut, aside bool) {
 	if d.after == nil {
 		d.after = map[string]int64{}
 	}
@@ -121,6 +139,9 @@ func (d *damage) add(after string, uncut bool) {
 	d.after[after]++
 	if uncut {
 		d.uncut++
+	}
+	if aside {
+		d.aside++
 	}
 }
 
@@ -130,6 +151,7 @@ func (d *damage) join(o *damage) {
 	}
 	d.streams += o.streams
 	d.uncut += o.uncut
+	d.aside += o.aside
 	for after, n := range o.after {
 		d.after[after] += n
 	}

@@ -174,6 +174,9 @@ func (j *Judge) violatedSentence(v *Verdict) string {
 	case v.Streams.Damaged == 0:
 		return text + ", in control calls alone."
 	}
+	if v.Streams.Damaged == j.damaged.aside {
+		return text + "."
+	}
 	of := plural(v.Streams.Judged, "judged stream is", "judged streams are")
 	if v.Streams.Damaged > v.Streams.Judged { // some broke a promise without an outcome that says so
 		of = plural(v.Streams.Opened, "stream is", "streams are")
@@ -187,13 +190,17 @@ func (j *Judge) alsoViolated(v *Verdict) []string {
 	c := &v.Control
 	switch {
 	case j.controlSum[0] > 0:
-		also = append(also, fmt.Sprintf("%d of %s damaged too, without any fault: it loses anyway.",
-			j.controlSum[0], plural(c.Calls, "control call is", "control calls are")))
+		does := "it fails anyway"
+		if j.tally[noLoss].violated > 0 {
+			does = "it loses anyway"
+		}
+		also = append(also, fmt.Sprintf("%d of %s damaged too, without any fault: %s.",
+			j.controlSum[0], plural(c.Calls, "control call is", "control calls are"), does))
 	case c.Calls == 0 || c.Complete < c.Calls:
 	case j.damaged.uncut > 0:
 		also = append(also, fmt.Sprintf("%s complete, but %s no fault: it is not the resume alone that fails.",
-			controlCalls(c.Calls), plural(j.damaged.uncut, "damaged stream met", "damaged streams met")))
-	case v.Streams.Damaged > 0:
+			controlCalls(c.Calls), plural(j.damaged.uncut, "damaged stream had met", "damaged streams had met")))
+	case v.Streams.Damaged > j.damaged.aside && v.Resumes.Attempted > 0:
 		also = append(also, controlCalls(c.Calls)+" complete, so it is the resume that fails.")
 	}
 	if j.special.retained > 0 {

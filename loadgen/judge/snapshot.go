@@ -75,8 +75,8 @@ type savedShape struct {
 }
 
 type savedDamage struct {
-	Streams, Uncut int64
-	After          map[string]int64
+	Streams, Uncut, Aside int64
+	After                 map[string]int64
 }
 
 type savedStray struct {
@@ -254,9 +254,9 @@ func (j *Judge) restoreShape(sh savedShape) *shape {
 	return out
 }
 
-func (d *damage) save() savedDamage { return savedDamage{d.streams, d.uncut, d.after} }
+func (d *damage) save() savedDamage { return savedDamage{d.streams, d.uncut, d.aside, d.after} }
 
-func (d savedDamage) restore() damage { return damage{d.Streams, d.Uncut, d.After} }
+func (d savedDamage) restore() damage { return damage{d.Streams, d.Uncut, d.Aside, d.After} }
 
 const savedID = 16 // bytes of one
 

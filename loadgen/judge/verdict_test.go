@@ -207,18 +207,27 @@ func TestViolatedSentences(t *testing.T) {
 		{"it loses anyway", strings.Replace(healthyControl, "m 1-5", "m 1-4", 1) + lossy, "2 messages lost: 1 of 1 judged stream is damaged.",
 			"1 of 1 control call is damaged too, without any fault: it loses anyway."},
 		{"a stream without a fault is damaged", healthyControl + start + "m 1-4\n" + done, "1 message lost: 1 of 1 judged stream is damaged.",
-			"The control call was complete, but 1 damaged stream met no fault: it is not the resume alone that fails."},
+			"The control call was complete, but 1 damaged stream had met no fault: it is not the resume alone that fails."},
+		{"damaged before it was cut", healthyControl + start + "m 1-2\nm 2\n" + cutAndResume + "m 3-5\n" + done, "1 message repeated: 1 of 1 judged stream is damaged.",
+			"The control call was complete, but 1 damaged stream had met no fault: it is not the resume alone that fails."},
+		{"after the target's own close", healthyControl + start + "m 1-2\nend clean\nresume asked=50ms\nhead 200 sse\nm 4-5\n" + done, "1 message lost: 1 of 1 judged stream is damaged.",
+			"The control call was complete, so it is the resume that fails."},
+		{"a foreign origin is served", healthyControl + sampled("probe origin"), "origin-refused is violated 1 time.", ""},
 		{"retention", healthyControl + start + "m 1-2\ncut rst mid-event\nend reset\nwait 2s\nresume\nhead 400\nend status\nsettled refused\nledger 5",
 			"3 messages lost, 1 response never came: 1 of 1 judged stream is damaged.", "1 stream was refused its cursor, the youngest 2 s old: that is retention, not silent loss."},
 		{"several at once", healthyControl + start + "m 1-2\n" + cutAndResume + "m 2\nm 5\nm 4\n" + done,
-			"1 message lost, 1 repeated, 1 out of order: 1 of 1 judged stream is damaged.", ""},
+			"1 message lost, 1 repeated, 1 out of order: 1 of 1 judged stream is damaged.", "The control call was complete, so it is the resume that fails."},
 		{"a promise without messages", healthyControl + start + "m 1 id=x\nm 2 id=x\n" + cutAndResume + "m 3-5\n" + done,
-			"unique-ids is violated 1 time: 1 of 1 judged stream is damaged.", ""},
+			"unique-ids is violated 1 time: 1 of 1 judged stream is damaged.",
+			"The control call was complete, but 1 damaged stream had met no fault: it is not the resume alone that fails."},
 	}
 	for _, r := range rows {
 		v := judgeScript(ledgerSetup(), parse(t, r.text+canaryScript), wellTail())
 		if v.Sentence != r.want {
 			t.Errorf("%s: sentence %q, want %q", r.name, v.Sentence, r.want)
+		}
+		if r.also == "" && strings.Contains(strings.Join(v.Also, " "), "the resume that fails") {
+			t.Errorf("%s: also %q", r.name, v.Also)
 		}
 		if r.also != "" && !slices.Contains(v.Also, r.also) {
 			t.Errorf("%s: also %q, want %q", r.name, v.Also, r.also)
