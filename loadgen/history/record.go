@@ -140,8 +140,8 @@ type Class uint8
 // Classes of events.
 const (
 	ClassNone         Class = iota
-	ClassEmpty              // empty data: a priming or polling event, no message
-	ClassOther              // a type other than "message": no JSON-RPC, moves the cursor only
+	ClassEmpty              // empty data: a priming or polling event, no message; of another type only with an id
+	ClassOther              // any other event of a type other than "message": no JSON-RPC, moves the cursor only
 	ClassProgress           // notifications/progress
 	ClassNotification       // any other notification
 	ClassRequest            // a request from the server

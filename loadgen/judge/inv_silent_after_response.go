@@ -11,7 +11,7 @@ func silentAfterResponseInvariant() invariant {
 		role:   always,
 		event: func(s *Stream, r *history.Record) {
 			n := &s.now
-			if !n.before || !n.own || !n.message || n.response || s.kind == history.StreamGet {
+			if !n.before || !n.own || !n.message || n.response || r.Event.Class == history.ClassJunk || s.kind == history.StreamGet {
 				return
 			}
 			if n.allowed && s.ex.attempt > s.answeredAt {

@@ -24,6 +24,7 @@ import (
 //	                               digest=wrong; log: a log message, ordered: with a progress value; unlike: it says nothing that could be numbered
 //	m 3-7                          messages 3 to 7
 //	other                          a notification without a number; class=request
+//	junk                           no JSON-RPC message: illegal=4
 //	response                       or "error"
 //	cut rst mid-event              early (before the first id), after (an id was let through), replay, opening, wide, unplanned, vague; suffers for=2s: the link lives on
 //	probe replay                   status=200 want=3 got=3 wrong=1 foreign=1 noresponse took=3s end=clean not (offered)
@@ -238,6 +239,8 @@ func (s *script) event(w []string) error {
 		e.Class = history.ClassEmpty
 	case "other":
 		e.Class = history.ClassNotification
+	case "junk":
+		e.Class = history.ClassJunk
 	case "response":
 		e.Class = history.ClassResponse
 	case "error":
@@ -265,7 +268,7 @@ func (s *script) one(e history.Event, seq int64, o options) {
 	e.Owner = owners[o["owner"]]
 	e.OwnerStream = uint32(o.int("from", 0))
 	e.Late, e.Illegal = o.has("late"), history.Illegal(o.int("illegal", 0))
-	if e.Class == history.ClassEmpty {
+	if e.Class == history.ClassEmpty || e.Class == history.ClassJunk {
 		e.Owner = history.OwnerUnmarked
 	}
 	if e.Class == history.ClassProgress {
