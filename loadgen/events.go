@@ -51,10 +51,10 @@ func (s *stream) event(ctx context.Context, message bool, at time.Duration) {
 	}
 	s.num.own = false
 	switch {
+	case len(s.ev.Data) == 0 && (message || s.ev.HasID):
+		e.Class = history.ClassEmpty // a priming event, whatever its type (2025-11-25 transports, Sending Messages 6)
 	case !message:
 		e.Class = history.ClassOther
-	case len(s.ev.Data) == 0:
-		e.Class = history.ClassEmpty
 	default:
 		s.scan(e, s.ev.Data)
 		if s.sess.batches && e.Illegal == history.IllegalBatch {
