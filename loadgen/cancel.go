@@ -48,11 +48,10 @@ func (s *stream) abandon(ctx context.Context, o history.Outcome) {
 
 // recall sends the notification that the call is cancelled.
 func (s *stream) recall(ctx context.Context, until time.Duration) bool {
-	b := append(s.body[:0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"not needed any more","requestId":`...)
-	b = append(b, s.id...)
-	s.body = append(b, "}}"...)
+	body := append([]byte(nil), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"not needed any more","requestId":`...)
+	body = append(append(body, s.id...), "}}"...)
 	ctx, cancel := context.WithDeadline(ctx, s.r.instant(until))
 	defer cancel()
-	err := s.sess.exchange(ctx, s.sess.post(s.body), false, func(_ *link, resp *wire.Response) error { return skip(resp) })
+	err := s.sess.exchange(ctx, s.sess.post(body), false, func(_ *link, resp *wire.Response) error { return skip(resp) })
 	return err == nil || sent(err)
 }

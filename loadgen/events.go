@@ -15,8 +15,10 @@ import (
 func (s *stream) read(ctx context.Context, resp *wire.Response) history.End {
 	s.commits += uint32(s.rd.Committed())
 	s.rd.Reset(resp, s.rd.Cursor())
+	resp.DropHead()
+	var ev wire.Event
 	for {
-		err := s.rd.Next(&s.ev)
+		err := s.rd.Next(&ev)
 		if s.rd.Committed() > 0 {
 			s.gained = true
 		}
@@ -24,7 +26,7 @@ func (s *stream) read(ctx context.Context, resp *wire.Response) history.End {
 			s.back.announced(s.rd.Retry())
 			return s.broken(err)
 		}
-		s.event(ctx, string(s.ev.Type) == "message", s.l.at)
+		s.event(ctx, &ev, string(ev.Type) == "message", s.l.at)
 	}
 }
 
@@ -34,34 +36,33 @@ func (s *stream) readJSON(ctx context.Context, resp *wire.Response) history.End 
 	if err != nil {
 		return s.broken(err)
 	}
-	s.ev = wire.Event{Data: data}
-	s.event(ctx, true, s.l.at)
+	s.event(ctx, &wire.Event{Data: data}, true, s.l.at)
 	return history.EndClean
 }
 
 // event takes one dispatched event: what it is, whose, and what follows from it.
-func (s *stream) event(ctx context.Context, message bool, at time.Duration) {
+func (s *stream) event(ctx context.Context, ev *wire.Event, message bool, at time.Duration) {
 	e := &s.rec.Event
 	*e = history.Event{
-		Illegal: history.Illegal(s.ev.Illegal), Bytes: uint32(len(s.ev.Data)),
-		HasID: s.ev.HasID, Cursor: s.ordinal(),
+		Illegal: history.Illegal(ev.Illegal), Bytes: uint32(len(ev.Data)),
+		HasID: ev.HasID, Cursor: s.ordinal(),
 	}
-	if s.ev.HasID {
-		e.IDHash = xxhash.Sum64(s.ev.ID)
+	if ev.HasID {
+		e.IDHash = xxhash.Sum64(ev.ID)
 	}
 	s.num.own = false
 	switch {
-	case len(s.ev.Data) == 0 && (message || s.ev.HasID):
+	case len(ev.Data) == 0 && (message || ev.HasID):
 		e.Class = history.ClassEmpty // a priming event, whatever its type (2025-11-25 transports, Sending Messages 6)
 	case !message:
 		e.Class = history.ClassOther
 	default:
-		s.scan(e, s.ev.Data)
+		s.scan(e, ev.Data)
 		if s.sess.batches && e.Illegal == history.IllegalBatch {
-			s.elements(ctx, at)
+			s.elements(ctx, ev.Data, at)
 			return
 		}
-		s.show(s.ev.Data)
+		s.show(ev.Data)
 	}
 	s.tell(ctx, at)
 }
@@ -82,13 +83,13 @@ func (s *stream) tell(ctx context.Context, at time.Duration) {
 
 // elements takes the messages of a batch one by one. The first of them stands for the
 // event id: an id names one event.
-func (s *stream) elements(ctx context.Context, at time.Duration) {
+func (s *stream) elements(ctx context.Context, batch []byte, at time.Duration) {
 	e := &s.rec.Event
 	next := history.Event{HasID: e.HasID, IDHash: e.IDHash, Cursor: e.Cursor}
 	none := true
 	s.several = true
 	defer func() { s.several = false }()
-	for data := range wire.Elements(s.ev.Data) {
+	for data := range wire.Elements(batch) {
 		none = false
 		*e, next = next, history.Event{Cursor: next.Cursor}
 		e.Bytes = uint32(len(data))
@@ -276,13 +277,12 @@ func (s *stream) note() {
 // respond answers a request of the target: a ping with an empty result, all others
 // with "method not found", since this client offers nothing.
 func (s *stream) respond(ctx context.Context) {
-	b := append(s.body[:0], `{"jsonrpc":"2.0","id":`...)
+	b := append([]byte(nil), `{"jsonrpc":"2.0","id":`...)
 	b = append(b, s.msg.ID...)
 	if string(s.msg.Method) == "ping" {
 		b = append(b, `,"result":{}}`...)
 	} else {
 		b = append(b, `,"error":{"code":-32601,"message":"method not found"}}`...)
 	}
-	s.body = b
 	s.sess.answer(ctx, s.deadline, s.msg.ID, b)
 }

@@ -43,8 +43,7 @@ func (s *stream) emit(ctx context.Context) history.Outcome {
 	var data []byte
 	status := 200
 	err := s.r.patiently(ctx, s.a.Stream, s.deadline, false, func() error {
-		s.request()
-		return s.sess.exchange(ctx, s.sess.post(s.body), false, func(l *link, resp *wire.Response) (err error) {
+		return s.sess.exchange(ctx, s.sess.post(s.body()), false, func(l *link, resp *wire.Response) (err error) {
 			if err = busyAnswer(resp); err != nil {
 				s.r.throttled.Add(1)
 				s.id = s.sess.nextID()
@@ -73,9 +72,7 @@ func (s *stream) emit(ctx context.Context) history.Outcome {
 	default: // it ended without the response, or answered something else
 		return history.OutcomeFailed
 	}
-	s.ev = wire.Event{Data: data}
-	s.event(ctx, true, s.r.now())
-	s.ev = wire.Event{}
+	s.event(ctx, &wire.Event{Data: data}, true, s.r.now())
 	return history.OutcomeNone
 }
 

@@ -75,20 +75,18 @@ type meter struct {
 	l  *Latencies
 }
 
-// batch holds the latest latencies of one stream.
+// batch holds the latest latencies of one stream: value i is of phase i.
 type batch struct {
-	n     int
-	value [24]struct {
-		micros uint32
-		phase  Phase
-	}
+	micros [24]uint32
+	phase  [24]Phase
+	n      uint8
 }
 
 // add notes one latency; a negative one, which only clocks of two readings can make, counts as 0.
 func (b *batch) add(m *meter, p Phase, d time.Duration) {
-	b.value[b.n].micros = uint32(min(max(d, 0), longest).Microseconds())
-	b.value[b.n].phase = p
-	if b.n++; b.n == len(b.value) {
+	b.micros[b.n] = uint32(min(max(d, 0), longest).Microseconds())
+	b.phase[b.n] = p
+	if b.n++; int(b.n) == len(b.micros) {
 		b.flush(m)
 	}
 }
@@ -96,9 +94,9 @@ func (b *batch) add(m *meter, p Phase, d time.Duration) {
 func (b *batch) flush(m *meter) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, v := range b.value[:b.n] {
+	for i, micros := range b.micros[:b.n] {
 		// The histograms reach to the longest value that add lets through.
-		_ = m.l.of[v.phase].RecordValue(int64(v.micros))
+		_ = m.l.of[b.phase[i]].RecordValue(int64(micros))
 	}
 	b.n = 0
 }

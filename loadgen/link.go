@@ -71,7 +71,52 @@ func (l *link) begin(ctx context.Context, of *stream, lim limits) (stop func() b
 	// An error means that the link is dead, which the first write will tell.
 	_ = l.SetWriteDeadline(l.r.instant(lim.until))
 	_ = l.SetReadDeadline(l.r.instant(first))
-	return context.AfterFunc(ctx, l.interrupt)
+	if of == nil {
+		return context.AfterFunc(ctx, l.interrupt)
+	}
+	l.r.flying.add(l)
+	return l.landed
+}
+
+// landed reports whether the stop of the run left the exchange of a stream alone.
+func (l *link) landed() bool { return l.r.flying.remove(l) }
+
+// flights are the links on which streams have exchanges: they are interrupted together
+// when the run is stopped. A context would keep four times as much for each.
+type flights struct {
+	mu   sync.Mutex
+	all  map[*link]struct{}
+	over bool
+}
+
+func (f *flights) add(l *link) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.over {
+		l.interrupt()
+		return
+	}
+	f.all[l] = struct{}{}
+}
+
+// remove reports whether the link was there, so that nobody is about to interrupt it.
+func (f *flights) remove(l *link) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.all[l]
+	delete(f.all, l)
+	return ok
+}
+
+// end interrupts all, and those that are to come.
+func (f *flights) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.over = true
+	for l := range f.all {
+		l.interrupt()
+	}
+	clear(f.all)
 }
 
 // interrupt ends a read or write in progress.

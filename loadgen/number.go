@@ -37,15 +37,18 @@ func (n Numbering) compile() (numbering, error) {
 // numbers is what a stream keeps to number its messages.
 type numbers struct {
 	*numbering
-	counter twin.Counter
-	found   *wire.Found // nil where the numbers lie where every scan reads them
-	own     bool        // the message at hand is one of the call
-	seq     int64       // its number, 0 if it has none
+	counter *twin.Counter // nil without a twin
+	found   *wire.Found   // nil where the numbers lie where every scan reads them
+	own     bool          // the message at hand is one of the call
+	seq     int64         // its number, 0 if it has none
 }
 
 // begin forgets an earlier stream.
 func (n *numbers) begin(of *numbering) {
-	*n = numbers{numbering: of, counter: twin.Counter{Twin: of.twin}}
+	*n = numbers{numbering: of}
+	if of.twin != nil {
+		n.counter = &twin.Counter{Twin: of.twin}
+	}
 	if !of.plain {
 		n.found = new(wire.Found)
 	}

@@ -32,9 +32,8 @@ func (s *stream) post(ctx context.Context) history.Outcome {
 
 // send sends the call once and reads what comes.
 func (s *stream) send(ctx context.Context) history.Outcome {
-	s.request()
-	req := wire.Request{Method: "POST", Target: s.r.target, Host: s.r.host, Fields: s.fields, Body: s.body}
-	if err := s.r.authorize(ctx, &req); err != nil {
+	req := s.request()
+	if err := s.r.authorize(ctx, req); err != nil {
 		return s.unauthorized(ctx, err)
 	}
 	l, err := s.sess.link(ctx)
@@ -43,7 +42,7 @@ func (s *stream) send(ctx context.Context) history.Outcome {
 		return s.unreachable(ctx, history.OutcomeNotSent)
 	}
 	used := l.used
-	end, err := s.exchange(ctx, &req)
+	end, err := s.exchange(ctx, req)
 	var send *wire.SendError
 	switch {
 	case s.cancelled:
@@ -70,9 +69,18 @@ func (s *stream) others() int {
 	return 0
 }
 
-// request builds the body and the fields of the call.
-func (s *stream) request() {
-	b := s.body[:0]
+// request returns the call.
+func (s *stream) request() *wire.Request {
+	req := s.sess.post(s.body())
+	if s.r.c.Modern {
+		req.Fields = append(req.Fields, s.of.fields...)
+	}
+	return req
+}
+
+// body returns the message of the call.
+func (s *stream) body() []byte {
+	var b []byte
 	if s.pinged = s.r.c.Batches && s.sess.batches && !s.hears(); s.pinged {
 		b = append(b, '[')
 	}
@@ -95,13 +103,7 @@ func (s *stream) request() {
 		b = append(b, s.id...)
 		b = append(b, `","method":"ping"}]`...)
 	}
-	s.body = b
-	s.fields = append(s.fields[:0], wire.Field{Name: "Content-Type", Value: "application/json"},
-		wire.Field{Name: "Accept", Value: "application/json, text/event-stream"})
-	s.fields = append(s.fields, s.sess.fields...)
-	if s.r.c.Modern {
-		s.fields = append(s.fields, s.of.fields...)
-	}
+	return b
 }
 
 // unauthorized says what follows when there is no credential: a call is not made, a resume

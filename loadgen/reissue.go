@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/gapless-dev/gapless/loadgen/history"
-	"github.com/gapless-dev/gapless/loadgen/wire"
 )
 
 // reissues reports whether a call of this arrival is made again if it is cut and cannot be
@@ -32,10 +31,7 @@ func (s *stream) reissue(ctx context.Context) {
 	s.cut = &cutCall{id: s.id}
 	s.num.begin(&s.of.num)
 	s.token, s.id = s.r.marks.again(s.a.Session, s.a.Stream), s.sess.nextID()
-	s.request()
-	s.examine(ctx, history.ProbeReissue, true, &wire.Request{
-		Method: "POST", Target: s.r.target, Host: s.r.host, Fields: s.fields, Body: s.body,
-	})
+	s.examine(ctx, history.ProbeReissue, true, s.request())
 }
 
 // cutCall is the call that was cut and made again.

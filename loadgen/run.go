@@ -33,6 +33,7 @@ type runner struct {
 	measured     meter
 	tally        tally
 	complaints   complaints
+	flying       flights
 	opened       atomic.Int64           // sessions
 	throttled    atomic.Int64           // answers 429 and 503 of the target
 	requests     atomic.Uint64          // ids given out where there are no sessions
@@ -65,6 +66,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r.group.OnPanic = func() { cancel(errPanic) }
+	context.AfterFunc(ctx, r.flying.end)
 
 	first, err := r.session(ctx, r.c.Plan.Arrival(0).Session, nil)
 	switch {
@@ -93,7 +95,7 @@ func newRunner(c Config) *runner {
 		marks:    NewMarks(c.Name, c.Secret),
 		dials:    make(chan struct{}, c.Dials),
 		slots:    make(chan *stream, c.Plan.Open()),
-		measured: meter{l: newLatencies()}, complaints: complaints{modern: c.Modern},
+		measured: meter{l: newLatencies()}, complaints: complaints{modern: c.Modern}, flying: flights{all: make(map[*link]struct{})},
 		sessions: make([]*session, c.Plan.Sessions()),
 		used:     processTime(),
 	}

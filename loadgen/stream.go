@@ -20,9 +20,7 @@ type stream struct {
 
 	token  string
 	id     string // the JSON-RPC id as it stands in the request
-	body   []byte
-	fields []wire.Field
-	dropAt int // the canary drops the message with this ordinal; -1 the response, 0 nothing
+	dropAt int    // the canary drops the message with this ordinal; -1 the response, 0 nothing
 
 	cancelAt    int      // cancel after so many messages; 0 never
 	sample      *sample  // nil unless the stream is to be probed
@@ -38,7 +36,6 @@ type stream struct {
 	severed     bool // cut, and nothing leads back
 
 	rd  wire.Reader
-	ev  wire.Event
 	msg wire.Message
 	num numbers
 	rec history.Record
@@ -95,7 +92,7 @@ func (s *stream) run(ctx context.Context, a Arrival) {
 }
 
 func (s *stream) reset(a Arrival) {
-	*s = stream{r: s.r, a: a, of: &s.r.calls[a.Call], body: s.body[:0], fields: s.fields[:0], batch: s.batch, numbered: true}
+	*s = stream{r: s.r, a: a, of: &s.r.calls[a.Call], batch: s.batch, numbered: true}
 	s.num.begin(&s.of.num)
 	if s.r.c.Observer != nil {
 		s.obs = s.r.c.Observer.Open(a)
@@ -172,12 +169,12 @@ func (s *stream) resumes() bool { return s.attempt > 0 && len(s.rd.Cursor()) > 0
 
 // get asks for an event stream and reads it; false means that it never began to.
 func (s *stream) get(ctx context.Context, x history.Exchange) (history.Outcome, bool) {
-	s.fields = append(s.fields[:0], wire.Field{Name: "Accept", Value: "text/event-stream"})
+	fields := make([]wire.Field, 0, len(s.sess.fields)+2)
+	fields = append(fields, wire.Field{Name: "Accept", Value: "text/event-stream"})
 	if x.Resume {
-		s.fields = append(s.fields, wire.Field{Name: "Last-Event-ID", Value: string(s.rd.Cursor())})
+		fields = append(fields, wire.Field{Name: "Last-Event-ID", Value: string(s.rd.Cursor())})
 	}
-	s.fields = append(s.fields, s.sess.fields...)
-	req := wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: s.fields}
+	req := wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: append(fields, s.sess.fields...)}
 	if err := s.r.authorize(ctx, &req); err != nil {
 		return s.unauthorized(ctx, err), false
 	}
@@ -251,7 +248,7 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 		Observer: s, Opened: s.obs, Others: s.others(), Delivered: s.seen, Expected: s.of.Expected,
 	})
 	resp, err := l.conn.RoundTrip(req)
-	s.body, req.Body = nil, nil // it has left, and a stream may stay open for long
+	*req = wire.Request{} // it has left, and a stream may stay open for long
 	var end history.End
 	if err == nil {
 		end = s.take(ctx, resp)

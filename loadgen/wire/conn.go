@@ -47,17 +47,16 @@ func (l Limits) buffer() int {
 // A Conn carries HTTP/1.1 exchanges over one link, one after the other. It belongs
 // to one goroutine.
 type Conn struct {
-	link  net.Conn
-	limit Limits
-	win   window
-	resp  Response
-	used  bool // an exchange was begun: resp tells whether another may follow
+	link net.Conn
+	win  window
+	resp Response // its win is nil before the first exchange
 }
 
 // NewConn speaks HTTP/1.1 on link. Deadlines are the caller's, on the link.
 func NewConn(link net.Conn, lim Limits) *Conn {
-	c := &Conn{link: link, limit: lim.withDefaults()}
-	c.win.src, c.win.most = link, c.limit.buffer()
+	c := &Conn{link: link}
+	c.resp.limit = lim.withDefaults()
+	c.win.src, c.win.most = link, c.resp.limit.buffer()
 	return c
 }
 
@@ -80,11 +79,10 @@ func (c *Conn) RoundTrip(req *Request) (*Response, error) {
 	if err := req.check(); err != nil {
 		return nil, err
 	}
-	if c.used && !c.resp.Reusable() {
+	if c.resp.win != nil && !c.resp.Reusable() {
 		return nil, ErrBusy
 	}
-	c.used = true
-	c.resp.begin(c)
+	c.resp.begin(&c.win)
 	if err := c.send(req); err != nil {
 		return nil, err
 	}

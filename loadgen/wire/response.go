@@ -19,8 +19,8 @@ type Response struct {
 	keep  bool   // both sides leave the link open
 }
 
-func (p *Response) begin(c *Conn) {
-	p.body = body{win: &c.win, limit: c.limit}
+func (p *Response) begin(win *window) {
+	p.body = body{win: win, limit: p.limit}
 	p.Status, p.head, p.keep = 0, nil, false
 }
 
@@ -233,6 +233,10 @@ func (p *Response) Count(name string) int {
 	_, n := p.find(name)
 	return n
 }
+
+// DropHead gives up the fields of the head, of which nobody needs to know more: a body may be
+// read for long.
+func (p *Response) DropHead() { p.whole, p.head = nil, nil }
 
 // SSE tells whether the body is text/event-stream, whatever its parameters.
 func (p *Response) SSE() bool { return p.mediaType("text/event-stream") }

@@ -8,8 +8,8 @@ import (
 
 const (
 	// smallBuffer is what an idle link holds. A single event of the usual size and
-	// its chunk header fit several times.
-	smallBuffer = 1 << 10
+	// its chunk header fit.
+	smallBuffer = 512
 	// burstBuffer is the most that full reads alone make of it; only an event that
 	// does not fit makes it larger.
 	burstBuffer = 16 << 10
@@ -74,7 +74,7 @@ func (w *window) room() {
 			size = w.most
 		}
 	case w.full && size < burstBuffer:
-		size *= 4
+		size = min(4*size, burstBuffer)
 	case !w.full && size > smallBuffer && live <= smallBuffer/2:
 		size = smallBuffer
 	}
