@@ -15,6 +15,8 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	add(j.stdio(), "a stdio server has one pipe and nothing to come back to")
 	add(t.Doubt != "", "%s", t.Doubt)
 	add(sp.throttled > 0, "%s given up while the target answered 429 or 503: it limits the rate", plural(sp.throttled, "call was", "calls were"))
+	add(sp.large > 0, "%s larger than gapless reads (16 MiB of data, 64 KiB of a head or an id)", plural(sp.large, "event was", "events were"))
+	add(sp.deep > 0, "%s nested deeper than gapless reads", plural(sp.deep, "event was", "events were"))
 	j.whyNoResumption(v, add)
 	add(sp.misfits > 0, "before any fault %s messages equal to none of the control calls: the comparison does not fit them",
 		plural(sp.misfits, "call brought", "calls brought"))

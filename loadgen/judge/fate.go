@@ -60,7 +60,7 @@ func (s *Stream) decideFate() (fate, fateFacts) {
 	f, unfounded := s.claim()
 	end.unfounded = unfounded
 	if s.responses == 0 {
-		f = s.sever(f)
+		f = s.huge.excuse(s.sever(f))
 		end.unfounded = end.unfounded && f == fateFailed
 	}
 	return f, end

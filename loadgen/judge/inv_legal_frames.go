@@ -11,12 +11,12 @@ func legalFramesInvariant() invariant {
 		role:   always,
 		event: func(s *Stream, r *history.Record) {
 			s.check(legalFrames, 1)
-			switch r.Event.Illegal {
+			switch illegal := r.Event.Illegal &^ history.IllegalSize; illegal { // no protocol bounds sizes, see oversize
 			case 0:
 			case history.IllegalID: // legal in SSE; whether a header carries it back is another matter
-				s.find(legalFrames, finding{first: r.Event.Seq, last: r.Event.Seq, what: illegalText(r.Event.Illegal), soft: true})
+				s.find(legalFrames, finding{first: r.Event.Seq, last: r.Event.Seq, what: illegalText(illegal), soft: true})
 			default:
-				s.findMessage(legalFrames, r.Event.Seq, illegalText(r.Event.Illegal))
+				s.findMessage(legalFrames, r.Event.Seq, illegalText(illegal))
 			}
 		},
 		fact: func(s *Stream, r *history.Record) {
@@ -33,7 +33,7 @@ func legalFramesInvariant() invariant {
 // illegalText names the first reason of a set.
 func illegalText(set history.Illegal) string {
 	for i, text := range []string{"not valid UTF-8", "not well-formed JSON", "no JSON-RPC 2.0 message",
-		"an event id outside visible ASCII", "larger than the bound", "broken HTTP framing",
+		"an event id outside visible ASCII", "", "broken HTTP framing",
 		"a batch, which the revision does not have", "a key twice"} {
 		if set>>i&1 == 1 {
 			return text

@@ -54,7 +54,8 @@ func unfinished(p *history.Probe) bool {
 	}
 	switch p.End {
 	case history.EndDeadline, history.EndIdle, history.EndOpen, history.EndStopped,
-		history.EndTruncated, history.EndReset, history.EndMidEvent:
+		history.EndTruncated, history.EndReset, history.EndMidEvent,
+		history.EndFrame: // it may be larger than we read
 		return true
 	}
 	return false

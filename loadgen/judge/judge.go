@@ -73,6 +73,7 @@ type special struct {
 	unnumbered     int64 // control calls of which only the response counts, that sent something before it
 	misfits        int64 // streams whose messages were unlike before any fault
 	altered        int64 // numbers taken for delivered since something came that is equal to none
+	large, deep    int64 // events larger, or nested deeper, than gapless reads
 	straysOver     int64 // messages on streams of others that were not kept
 	nameless       bool  // messages were lost whose numbers were not kept
 }
@@ -209,6 +210,8 @@ func (j *Judge) mergeSpecial(s *Stream) {
 	if !s.settled || s.resettled {
 		sp.unsettled++
 	}
+	sp.large += int64(s.huge.large)
+	sp.deep += int64(s.huge.deep)
 	if s.blind() {
 		sp.blind++
 	}

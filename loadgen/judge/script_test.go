@@ -267,6 +267,7 @@ func (s *script) event(w []string) error {
 func (s *script) one(e history.Event, seq int64, o options) {
 	e.Owner = owners[o["owner"]]
 	e.OwnerStream = uint32(o.int("from", 0))
+	e.Bytes = uint32(o.int("bytes", 0))
 	e.Late, e.Illegal = o.has("late"), history.Illegal(o.int("illegal", 0))
 	if e.Class == history.ClassEmpty || e.Class == history.ClassJunk {
 		e.Owner = history.OwnerUnmarked

@@ -229,7 +229,7 @@ func (j *Judge) inconclusive(v *Verdict, t Tail) {
 		v.Sentence = cannot + ": " + v.Why[0] + "."
 		v.Next = "test the same server over HTTP: a cut there ends a connection, not the server"
 		j.figures(v)
-	case t.Doubt != "" || sp.throttled > 0: // whatever else is missing follows from it
+	case t.Doubt != "" || sp.throttled > 0 || sp.large+sp.deep > 0: // whatever else is missing follows from it
 		v.Sentence = cannot + ": " + v.Why[0] + "."
 		v.Next = j.next()
 	case j.setup.Contract != NoPromise && (seen > 0 && sp.withID == 0 || sp.notResumable > 0 && v.Resumes.Succeeded == 0):
@@ -264,6 +264,8 @@ func (j *Judge) next() string {
 	switch {
 	case sp.throttled > 0:
 		return "ask for less: a lower --max-rate, or fewer streams"
+	case sp.large+sp.deep > 0:
+		return "use a call whose messages are smaller"
 	case sp.misfits > 0 || sp.uncalled > 0:
 		return "say what to expect: where a message carries its number (calls: expect.sequence), or how many there are (--expect)"
 	case !j.setup.told() && j.setup.Oracle != OracleResponse:

@@ -21,6 +21,10 @@ func (s *Stream) settleMessages() {
 		}
 	}
 	m := &s.msgs
+	if s.huge.any() {
+		m.Undecided += m.Lost
+		m.Lost = 0
+	}
 	m.Expected = m.Delivered + m.Lost + m.LostAllowed + m.Degraded + m.Undecided
 }
 

@@ -60,6 +60,7 @@ type Stream struct {
 	attempts   []uint16 // AtLeastOnce: attempt+1 of the last delivery of message i+1
 	gaps       []Range  // NoPromise: missing runs that straddle the boundary of two links
 	stall      stall
+	huge       oversize
 	skipped    []Range // runs that a replay began behind
 	counts     bool    // the target says how much it replays
 	polled     bool    // the target closed the last link of the living stream
@@ -192,6 +193,7 @@ func (s *Stream) note(r *history.Record) {
 	s.now = moment{before: s.responses > 0, above: s.acct.highest}
 	n := &s.now
 	s.lastEventAt = r.At
+	s.huge.note(e)
 	n.message = e.Class >= history.ClassProgress
 	n.response = !e.Late && e.Owner == history.OwnerSelf && (e.Class == history.ClassResponse || e.Class == history.ClassError)
 	n.posted = n.response && s.kind == history.StreamGet
