@@ -2,6 +2,8 @@ package judge
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gapless-dev/gapless/loadgen/history"
@@ -191,6 +193,12 @@ func (t *timeline) markLast(mark string) {
 	last.mark = uint8(len(t.marks))
 }
 
+const (
+	markSep   = "; "
+	markTimes = " ×"
+)
+
+// joinMark writes marks one after the other, the same ones once, with their number.
 func joinMark(a, b string) string {
 	switch {
 	case a == "":
@@ -198,7 +206,27 @@ func joinMark(a, b string) string {
 	case b == "":
 		return a
 	}
-	return a + "; " + b
+	marks := strings.Split(a, markSep)
+	for _, mark := range strings.Split(b, markSep) {
+		name, n := countedMark(mark)
+		i := slices.IndexFunc(marks, func(m string) bool { other, _ := countedMark(m); return other == name })
+		if i < 0 {
+			marks = append(marks, mark)
+			continue
+		}
+		_, before := countedMark(marks[i])
+		marks[i] = name + markTimes + strconv.Itoa(before+n)
+	}
+	return strings.Join(marks, markSep)
+}
+
+// countedMark divides a mark into its name and how often it was made.
+func countedMark(mark string) (name string, n int) {
+	name, times, found := strings.Cut(mark, markTimes)
+	if n, err := strconv.Atoi(times); found && err == nil {
+		return name, n
+	}
+	return mark, 1
 }
 
 // A Step is one line of a stream's timeline.

@@ -219,3 +219,21 @@ func TestGuiltyIsBounded(t *testing.T) {
 		t.Errorf("%d of 20 shapes are told", len(seen))
 	}
 }
+
+// TestMarkOnce: what is found many times at the end of a stream is one mark with a number.
+func TestMarkOnce(t *testing.T) {
+	text := start + "m 1 id=x\nm 2 id=x\nm 3 id=y\nm 4 id=y\nm 5 id=x\n" + done +
+		"stream 2 session 1 load\npost\nhead 200 sse\nprime\nm 1-3\nm 4 id=y\nm 5\n" + done
+	v := judgeScript(ledgerSetup(), parse(t, text+canaryScript), wellTail())
+	var marks []string
+	for _, g := range v.Guilty {
+		for _, s := range g.Steps {
+			if s.Mark != "" {
+				marks = append(marks, s.Mark)
+			}
+		}
+	}
+	if want := []string{"unique-ids ×3", "unique-ids"}; !slices.Equal(marks, want) {
+		t.Errorf("%q, want %q", marks, want)
+	}
+}
