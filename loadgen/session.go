@@ -28,6 +28,8 @@ type session struct {
 	ready  chan struct{} // closed once err or what follows it is set
 	opener *stream       // on whose behalf initialize is sent; nil otherwise
 
+	failures int           // handshakes of this session in a row that failed, not through us
+	failed   time.Duration // when the last one did
 	err      error
 	target   Target
 	fields   []wire.Field // of every later request
@@ -42,23 +44,23 @@ type session struct {
 
 // session returns the session with this number, opening it if it is the first to
 // ask. Whoever waits for a session that cannot be opened gets its error; the next
-// arrival tries again.
+// arrival tries again, after a back-off that grows with each failure in a row.
 func (r *runner) session(ctx context.Context, number uint32, opener *stream) (*session, error) {
 	r.mu.Lock()
 	s := r.sessions[number-1]
 	mine := s == nil || s.gone.Load()
 	if mine {
+		before := s
 		s = r.newSession(number)
 		s.opener = opener
+		if before != nil {
+			s.failures, s.failed = before.failures, before.failed
+		}
 		r.sessions[number-1] = s
 	}
 	r.mu.Unlock()
 	if mine {
-		if s.err = s.open(ctx); s.err == nil {
-			r.opened.Add(1)
-		} else {
-			s.lost()
-		}
+		s.begin(ctx, opener)
 		close(s.ready)
 	}
 	select {
@@ -67,6 +69,34 @@ func (r *runner) session(ctx context.Context, number uint32, opener *stream) (*s
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// begin opens the session, and not sooner after a failure than a stream would be taken up
+// again: all arrivals of the session wait together.
+func (s *session) begin(ctx context.Context, opener *stream) {
+	if s.failures > 0 {
+		b := backoff{failures: s.failures}
+		wait := b.wait(s.r.c.Resume, draw(s.r.c.Seed, s.number, s.failures, drawJitter), true)
+		timer := time.NewTimer(s.failed + wait - s.r.now())
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			s.err = ctx.Err()
+			s.lost()
+			return
+		}
+	}
+	if s.err = s.open(ctx); s.err == nil {
+		s.failures = 0
+		s.r.opened.Add(1)
+		return
+	}
+	if opener == nil || !opener.struck {
+		s.failures++
+	}
+	s.failed = s.r.now()
+	s.lost()
 }
 
 func (r *runner) newSession(number uint32) *session {

@@ -196,3 +196,40 @@ func TestLostSessionKeepsNoLinks(t *testing.T) {
 		has(t, "sessions", rep.Sessions, 2)
 	})
 }
+
+// TestBrokenHandshakesAreNotHammered: however many arrivals want a session that cannot be
+// opened, they ask for it together, and less often after each failure.
+func TestBrokenHandshakesAreNotHammered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTarget(t)
+		broken := 8 // handshakes behind the first that fail
+		g.special = func(v *visit) bool {
+			if n := len(g.of("initialize")); v.rpc != "initialize" || n == 1 || n > 1+broken {
+				return false
+			}
+			v.status(500)
+			return true
+		}
+		g.call = func(v *visit) { // the first session is forgotten, the ninth lives
+			if v.header.Get("Mcp-Session-Id") == "s1" {
+				v.status(404)
+				return
+			}
+			v.json(`{"jsonrpc":"2.0","id":` + v.id + `,"result":{}}`)
+		}
+		rep, err := g.run(g.config(PlanConfig{Seed: 1, Streams: 10, Calls: 200, Sessions: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waits []time.Duration
+		all := g.of("initialize")
+		for i := range all[2:] {
+			waits = append(waits, all[i+2].at.Sub(all[i+1].at))
+		}
+		has(t, "waits", waits, "[100ms 200ms 400ms 800ms 1.6s 3.2s 5s 5s]")
+		has(t, "sessions", rep.Sessions, 2)
+		if n := rep.Outcomes[history.OutcomeCompleted]; n < 100 {
+			t.Errorf("%d calls are complete", n)
+		}
+	})
+}
