@@ -22,7 +22,6 @@ type steeredRun struct {
 	url, token string
 	code       chan int
 	stdout     *bytes.Buffer
-	stderr     io.Reader
 }
 
 func startSteered(t *testing.T, args ...string) *steeredRun {
