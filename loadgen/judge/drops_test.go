@@ -33,7 +33,7 @@ func TestModern(t *testing.T) {
 	}
 	for _, c := range []told{
 		{"made again and answered – holds", bareCall + lostCall + again + given + wholeCall, modern, twinCanary, judge.Holds, "",
-			"7 messages in 2 streams met 1 cut: a cut call is lost by design in 2026-07-28; 1 of 1 was made again and answered, and nothing of a call came after its cut.\nA re-issue costs p50 1.2 s and all 5 messages again (1 of 1 re-issued call was answered)"},
+			"7 messages in 2 streams met 1 cut: a cut call is lost by design in 2026-07-28; 1 of 1 was made again and answered, and nothing of a cut call came on the stream of its re-issue.\nA re-issue costs p50 1.2 s and all 5 messages again (1 of 1 re-issued call was answered)"},
 		{"never made again – inconclusive", lostCall + given + wholeCall, modern, twinCanary, judge.Inconclusive, "", "reissues: wanted 1, got 0"},
 		{"not made again, and what a cut costs", lostCall + given + wholeCall, modern, twinCanary, judge.Inconclusive, "",
 			"1 of 1 cut call never got its response (50 % of all calls with this fault mix); 1 of 1 uncut call complete\nwhether the handler of a cut call ran on cannot be told from outside"},
@@ -204,5 +204,29 @@ func TestAnsweredCallsDropNothing(t *testing.T) {
 	d := judgeScript(ledgerSetup(), parse(t, healthyCut+canaryScript), wellTail()).Drops
 	if d != (judge.Drops{Cut: 1}) {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestClaims: an invariant claims no more than the run can show, and counts nothing as
+// checked that the contract lets go missing.
+func TestClaims(t *testing.T) {
+	for _, c := range []struct {
+		told    told
+		name    string
+		claim   string
+		checked int64
+	}{
+		{told{"modern", lostCall + "probe reissue want=5 took=1s\n" + given + wholeCall, modern, twinCanary, 0, "", ""}, "no-loss", "each message of a call arrives up to its cut", 7},
+		{told{"modern", lostCall + "probe reissue want=5 took=1s\n" + given + wholeCall, modern, twinCanary, 0, "", ""}, "one-response", "every call that met no cut gets exactly one response, and none gets two", 1},
+		{told{"modern", lostCall + "probe reissue want=5 took=1s\n" + given + wholeCall, modern, twinCanary, 0, "", ""}, "silent-after-cut", "no message of a cut call comes on the stream of its re-issue", 1},
+		{told{"no head", lostCall + "probe reissue status=0 noresponse end=deadline took=1s\n" + given + wholeCall, modern, twinCanary, 0, "", ""}, "silent-after-cut", "no message of a cut call comes on the stream of its re-issue", 0},
+		{told{"resumed", healthyCut, func(*judge.Setup) {}, canaryScript, 0, "", ""}, "no-loss", "each accepted message arrives", 5},
+	} {
+		setup := ledgerSetup()
+		c.told.setup(&setup)
+		inv := invariantOf(t, judgeScript(setup, parse(t, c.told.text+c.told.canary), wellTail()), c.name)
+		if inv.Claim != c.claim || inv.Checked != c.checked {
+			t.Errorf("%s: %d checked; %s", c.told.name, inv.Checked, inv.Claim)
+		}
 	}
 }

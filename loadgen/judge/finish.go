@@ -117,7 +117,7 @@ func (j *Judge) invariants(v *Verdict, lifted conviction) []Invariant {
 	for i := range j.table {
 		def, n := &j.table[i], &j.tally[i]
 		inv := &out[i]
-		*inv = Invariant{Name: def.name, Claim: def.claim, Source: def.source, Level: def.level.String(),
+		*inv = Invariant{Name: def.name, Claim: def.claimed(j.setup), Source: def.source, Level: def.level.String(),
 			Role: j.roles[i].String(), Decides: def.level.decides(j.setup.Strict), Checked: n.checked, Violations: n.violated, Deviations: n.soft, Streams: j.hit[i][0]}
 		for _, e := range j.evidence[i] {
 			if lifted[e.doubt] {

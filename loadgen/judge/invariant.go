@@ -41,7 +41,9 @@ const (
 // call [Stream.check] for what they looked at and [Stream.find] for what is wrong.
 type invariant struct {
 	name, claim, source string
-	level               Level
+	// under says what is claimed under a setup, where that is less; nil or "" means claim.
+	under func(Setup) string
+	level Level
 	// role is a pure function of the setup. why says in a few words why the
 	// invariant does not apply.
 	role func(Setup) (r Role, why string)
@@ -51,6 +53,16 @@ type invariant struct {
 	fact  func(*Stream, *history.Record)
 	// settle runs once, when the stream is closed; it may be nil.
 	settle func(*Stream)
+}
+
+// claimed says what is claimed under a setup.
+func (inv *invariant) claimed(s Setup) string {
+	if inv.under != nil {
+		if text := inv.under(s); text != "" {
+			return text
+		}
+	}
+	return inv.claim
 }
 
 // table returns all invariants, indexed by ident. It is a function because the

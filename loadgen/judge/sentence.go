@@ -29,7 +29,7 @@ func (j *Judge) holdsSentence(v *Verdict) string {
 		if j.setup.Oracle == OracleResponse {
 			what = responses
 		}
-		return fmt.Sprintf("%s in %s met %s: a cut call is lost by design in 2026-07-28; %s of %s made again and answered, and nothing of a call came after its cut.",
+		return fmt.Sprintf("%s in %s met %s: a cut call is lost by design in 2026-07-28; %s of %s made again and answered, and nothing of a cut call came on the stream of its re-issue.",
 			what, streams, cuts, thousands(r.Answered), plural(v.Drops.Unanswered, "was", "were"))
 	case j.setup.Oracle == OracleResponse:
 		return fmt.Sprintf("%s in %s survived %s: %s; %s.", responses, streams, cuts, j.promise(v), j.onlyResponses())
