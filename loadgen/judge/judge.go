@@ -73,6 +73,7 @@ type special struct {
 	unnumbered     int64 // control calls of which only the response counts, that sent something before it
 	misfits        int64 // streams whose messages were unlike before any fault
 	altered        int64 // numbers taken for delivered since something came that is equal to none
+	unreachable    int64 // faults planned for resumes that brought nothing, as the contract allows
 	large, deep    int64 // events larger, or nested deeper, than gapless reads
 	straysOver     int64 // messages on streams of others that were not kept
 	nameless       bool  // messages were lost whose numbers were not kept
@@ -336,6 +337,9 @@ func (j *Judge) mergeFaults(s *Stream) {
 	f.Unplanned += s.faults.unplanned
 	f.Cuts += s.faults.cuts
 	judged := s.fate.judged()
+	if s.fate == fateSevered && s.faults.opened && !s.led {
+		sp.unreachable++
+	}
 	for i := range s.faults.kinds {
 		k := &s.faults.kinds[i]
 		cell := j.cells[[2]string{k.kind, k.place}]

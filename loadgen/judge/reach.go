@@ -79,7 +79,13 @@ func share80(n int64) int64 { return (n*4 + 4) / 5 }
 // number of judged cuts.
 func (j *Judge) wants() []Want {
 	if j.setup.Reach == nil {
-		return DefaultReach(j.setup)
+		wants := DefaultReach(j.setup)
+		for i := range wants {
+			if wants[i].Name == "injections" { // see special.unreachable
+				wants[i].Want = share80(max(1, int64(j.setup.Faults)-j.special.unreachable))
+			}
+		}
+		return wants
 	}
 	wants := slices.Clone(j.setup.Reach)
 	least := cutsWant(j.setup)

@@ -63,6 +63,7 @@ type Stream struct {
 	huge       oversize
 	skipped    []Range // runs that a replay began behind
 	counts     bool    // the target says how much it replays
+	led        bool    // an event came on a resumed link
 	polled     bool    // the target closed the last link of the living stream
 	empty      uint32  // resumes in a row that the target accepted and ended without an event
 	tailGap    bool    // the response came on a later link than the last message
@@ -199,6 +200,7 @@ func (s *Stream) note(r *history.Record) {
 	n.posted = n.response && s.kind == history.StreamGet
 	if !n.posted && !e.Late {
 		s.ex.events++
+		s.led = s.led || s.ex.resume
 	}
 	if e.HasID && !e.Late && !n.posted {
 		s.noteID(r)

@@ -25,6 +25,7 @@ type strikes struct {
 	early     bool          // one ended a link at or before the first committed id
 	vague     bool          // one may have: what the client got of the link is not known to the byte
 	cutAfter  bool          // a cut struck after a committed id
+	opened    bool          // an opening cut struck, and nothing after it
 	waiting   uint16        // index+1 of the last cut that no accepted resume followed yet
 	last      uint16        // index+1 of the last injection
 	lastAt    time.Duration // when the last one had acted
@@ -51,6 +52,7 @@ func (f *strikes) add(in *history.Injection, at time.Duration) {
 	f.kinds[i].count++
 	f.injected++
 	f.last, f.lastAt = uint16(i+1), max(f.lastAt, at+in.For)
+	f.opened = in.Opening || f.opened && in.Planned < 0
 	if in.Opening {
 		f.openings++
 	}
