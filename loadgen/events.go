@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -120,9 +121,8 @@ func (s *stream) scan(e *history.Event, data []byte) {
 	case wire.KindNotification:
 		e.Class = history.ClassNotification
 	case wire.KindResult, wire.KindError:
-		if s.pinged && s.isPing(m.ID) {
+		if s.ours(m.ID) {
 			e.Class, e.Owner = history.ClassOther, history.OwnerSelf
-			s.ponged = true
 			return
 		}
 		e.Class = history.ClassResponse
@@ -150,9 +150,27 @@ func (s *stream) scan(e *history.Event, data []byte) {
 	}
 }
 
-// isPing reports whether this is the id of the ping that came along with the call.
-func (s *stream) isPing(id []byte) bool {
-	return len(id) == len(s.id)+3 && string(id[:2]) == `"p` && string(id[2:len(id)-1]) == s.id && id[len(id)-1] == '"'
+// ours reports whether a request that is no call has this id: its answer is nobody's
+// message, wherever it comes. It notes that of the ping that was sent along with the call.
+func (s *stream) ours(id []byte) bool {
+	switch string(id) {
+	case `"init"`:
+		return !s.r.c.Modern
+	case `"discover"`:
+		return s.r.c.Modern
+	case `"probe"`:
+		return s.r.asked.Load()
+	}
+	if !s.r.c.Batches || !s.sess.batches || len(id) < 4 || string(id[:2]) != `"p` {
+		return false
+	}
+	call := string(id[2 : len(id)-1])
+	if s.pinged && call == s.id {
+		s.ponged = true
+		return true
+	}
+	n, err := strconv.ParseUint(call, 10, 64)
+	return err == nil && 0 < n && n <= s.sess.requests.Load() // the ping of a sibling
 }
 
 func (s *stream) ownerOfMark(mark []byte) (history.Owner, uint32) {

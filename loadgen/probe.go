@@ -199,7 +199,7 @@ func (s *stream) weigh(data []byte, next int) int {
 		return next
 	}
 	switch foreign := e.Owner == history.OwnerOtherStream || e.Owner == history.OwnerOtherSession || e.Owner == history.OwnerNobody; {
-	case string(s.msg.ID) == `"probe"`: // the answer to our ping
+	case e.Class == history.ClassOther: // the answer to a request of our own
 	case foreign, p.Name == history.ProbeForeignCursor:
 		p.Foreign++
 	case e.Class == history.ClassResponse, e.Class == history.ClassError:

@@ -316,3 +316,73 @@ func TestUnknownCursor(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersToOurOwnRequests: whatever this client asks besides its calls, the answer is no
+// message, on whichever stream it comes; and nobody asked what was not asked.
+func TestAnswersToOurOwnRequests(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string // whose the answer with each id is
+	}{
+		{"probed", func(c *Config) { c.Probes = 2 }, "init ours, discover nobody's, probe ours, p1 nobody's"},
+		{"not probed", func(*Config) {}, "init ours, discover nobody's, probe nobody's, p1 nobody's"},
+		{"modern", func(c *Config) { c.Modern = true }, "init nobody's, discover ours, probe nobody's, p1 nobody's"},
+		{"batches", func(c *Config) { c.Batches, c.Revision = true, "2025-03-26" }, "init ours, discover nobody's, probe nobody's, p1 ours, p2 ours, p9 nobody's, p nobody's"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, seen := newTarget(t), new(recorder)
+				cfg := g.config(PlanConfig{Seed: 1, Streams: 1, Calls: 2, Sessions: 1})
+				cfg.Observer = seen
+				c.change(&cfg)
+				if cfg.Modern {
+					g.special = newModern(t).special
+				}
+				if cfg.Batches {
+					old(g)
+				}
+				var ids []string
+				for _, part := range strings.Split(c.want, ", ") {
+					id, _, _ := strings.Cut(part, " ")
+					ids = append(ids, id)
+				}
+				answer := func(v *visit, id, token string) {
+					v.sse()
+					v.send(prime("p") + v.progress("e", token, 1, 3))
+					for i, own := range ids {
+						v.send(fmt.Sprintf("id: a%d\ndata: {\"jsonrpc\":\"2.0\",\"id\":%q,\"error\":{\"code\":1,\"message\":\"\"}}\n\n", i, own))
+					}
+					v.send(result("r", id))
+					v.end()
+				}
+				g.call = func(v *visit) { answer(v, v.id, v.token) }
+				g.raw = func(v *visit) bool {
+					if v.body[0] == '[' {
+						_, rest, _ := strings.Cut(string(v.body), `"id":`)
+						id, rest, _ := strings.Cut(rest, ",")
+						_, rest, _ = strings.Cut(rest, `"progressToken":"`)
+						token, _, _ := strings.Cut(rest, `"`)
+						answer(v, id, token)
+					}
+					return v.body[0] == '['
+				}
+				if cfg.Probes > 0 {
+					g.resume = func(v *visit, _ int) { v.status(400) }
+				}
+				if _, err := g.run(cfg); err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, rec := range seen.of[2].all {
+					if e := rec.Event; e.Class == history.ClassOther && e.Owner == history.OwnerSelf {
+						got = append(got, ids[len(got)]+" ours")
+					} else if e.Class == history.ClassError && e.Owner == history.OwnerNobody {
+						got = append(got, ids[len(got)]+" nobody's")
+					}
+				}
+				has(t, "answers", strings.Join(got, ", "), c.want)
+			})
+		})
+	}
+}
