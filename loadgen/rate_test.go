@@ -60,3 +60,23 @@ func TestHaltEndsAWaitForTheRate(t *testing.T) {
 		has(t, "completed, took", fmt.Sprint(rep.Outcomes[history.OutcomeCompleted], time.Since(began)), "2 2m30s")
 	})
 }
+
+// TestNobodyMakesUpForALateStart: after a start that this machine was late with, the next
+// one is as far away as after any other.
+func TestNobodyMakesUpForALateStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := newTarget(t).config(one)
+		cfg.MaxRate = 5
+		r := newRunner(cfg.withDefaults())
+		timer := time.NewTimer(0)
+		defer timer.Stop()
+		time.Sleep(10 * time.Second)
+		for n, want := range []time.Duration{10 * time.Second, 10200 * time.Millisecond, 10400 * time.Millisecond} {
+			due, ok := r.paced(t.Context(), timer, time.Duration(n)*time.Second)
+			has(t, "may start, at", fmt.Sprint(ok, r.now()), fmt.Sprint(true, want))
+			if n == 0 {
+				has(t, "the delay is ours", due, time.Duration(0))
+			}
+		}
+	})
+}

@@ -29,7 +29,6 @@ func (s *stream) reissue(ctx context.Context) {
 		return
 	}
 	s.cut = &cutCall{id: s.id}
-	s.num.begin(&s.of.num)
 	s.token, s.id = s.r.marks.again(s.a.Session, s.a.Stream), s.sess.nextID()
 	s.examine(ctx, history.ProbeReissue, true, s.request())
 }

@@ -233,3 +233,27 @@ func TestBrokenHandshakesAreNotHammered(t *testing.T) {
 		}
 	})
 }
+
+// TestAnOpenSessionHasNoOpener: what could hurt its later exchanges is gone.
+func TestAnOpenSessionHasNoOpener(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newTarget(t)
+			if modern {
+				g = newModern(t)
+			}
+			cfg := g.config(one)
+			cfg.Modern = modern
+			r := newRunner(cfg.withDefaults())
+			g.serve()
+			s, err := r.session(t.Context(), 1, &stream{r: r, of: &r.calls[0]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			has(t, "opener", s.opener == nil, true)
+			s.links.close()
+			_ = g.ln.Close()
+			g.wg.Wait()
+		})
+	}
+}
