@@ -102,21 +102,85 @@ func (s *stream) examine(ctx context.Context, name history.ProbeName, offered bo
 	s.rec.Probe = history.Probe{}
 }
 
-// try carries the exchange of a probe on a link of its own.
+// followed is how often a replay is taken up again that was closed before it was over.
+const followed = 50
+
+// A trial is what the exchanges of one probe have in common.
+type trial struct {
+	rd    wire.Reader
+	next  int // the message of the sample that comes next
+	from  time.Duration
+	until time.Duration
+}
+
+// try carries the exchange of a probe on a link of its own. A replay that is closed on the
+// way is taken up again where it ended, since any connection may be (2025-11-25
+// transports, Sending Messages 6).
 func (s *stream) try(ctx context.Context, req *wire.Request) {
 	p := &s.rec.Probe
-	from, within := s.r.now(), probing
+	t := trial{from: s.r.now()}
+	t.until = t.from + probing
 	if p.Name == history.ProbeReissue {
-		p.Want, within = int32(s.of.Expected), s.of.Deadline
+		p.Want, t.until = int32(s.of.Expected), t.from+s.of.Deadline
 	}
-	defer func() {
-		if p.Took == 0 {
-			p.Took = s.r.now() - from
-		}
-	}()
-	if p.Name == history.ProbeReplay || p.Name == history.ProbeAgain {
+	if s.replays() {
 		p.Want = int32(len(s.sample.behind))
 	}
+	for n := 0; ; n++ {
+		s.attemptProbe(ctx, req, &t)
+		if n == followed || !s.goesOn(&t) || !s.rest(ctx, &t) {
+			break
+		}
+		fields := append([]wire.Field{{Name: "Accept", Value: "text/event-stream"}, {Name: "Last-Event-ID", Value: string(t.rd.Cursor())}}, s.sess.fields...)
+		next := wire.Request{Method: "GET", Target: req.Target, Host: req.Host, Fields: fields}
+		if s.r.authorize(ctx, &next) != nil {
+			break
+		}
+		req = &next
+	}
+	if p.Took == 0 {
+		p.Took = s.r.now() - t.from
+	}
+}
+
+// replays tells the probes that ask for what a stream has brought already.
+func (s *stream) replays() bool {
+	name := s.rec.Probe.Name
+	return name == history.ProbeReplay || name == history.ProbeAgain
+}
+
+// goesOn tells that a replay was well under way when its link ended.
+func (s *stream) goesOn(t *trial) bool {
+	p := &s.rec.Probe
+	if !s.replays() || p.Response || p.Foreign+p.Wrong > 0 || t.rd.Committed() == 0 {
+		return false
+	}
+	switch p.End {
+	case history.EndClean, history.EndMidEvent, history.EndTruncated, history.EndReset:
+		return true
+	}
+	return false
+}
+
+// rest waits as long as the target asked for; false where that is too long for a probe.
+func (s *stream) rest(ctx context.Context, t *trial) bool {
+	wait, _ := t.rd.Retry()
+	if s.r.now()+wait >= t.until {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// attemptProbe carries one exchange of a probe.
+func (s *stream) attemptProbe(ctx context.Context, req *wire.Request, t *trial) {
+	p := &s.rec.Probe
 	dialling, cancel := context.WithTimeout(ctx, probing)
 	l, err := s.r.dial(dialling)
 	cancel()
@@ -126,7 +190,7 @@ func (s *stream) try(ctx context.Context, req *wire.Request) {
 	}
 	defer l.close()
 	s.rec.Link = l.id
-	stop := l.begin(ctx, nil, limits{until: from + within, end: history.EndDeadline})
+	stop := l.begin(ctx, nil, limits{until: t.until, end: history.EndDeadline})
 	defer stop()
 	l.Begin(Exchange{Session: s.a.Session, Link: l.id})
 	defer l.End()
@@ -140,7 +204,7 @@ func (s *stream) try(ctx context.Context, req *wire.Request) {
 	case resp.Status/100 != 2:
 		p.End = history.EndStatus
 	case resp.SSE():
-		p.End = s.readProbe(l, resp, from)
+		p.End = s.readProbe(l, resp, t)
 	default:
 		p.End = history.EndClean
 		data, err := resp.ReadAll(s.r.eventLimit())
@@ -154,26 +218,22 @@ func (s *stream) try(ctx context.Context, req *wire.Request) {
 }
 
 // readProbe reads the event stream that answers a probe.
-func (s *stream) readProbe(l *link, resp *wire.Response, from time.Duration) history.End {
-	var (
-		rd   wire.Reader
-		ev   wire.Event
-		next int
-		p    = &s.rec.Probe
-	)
-	rd.Reset(resp, nil)
+func (s *stream) readProbe(l *link, resp *wire.Response, t *trial) history.End {
+	p := &s.rec.Probe
+	var ev wire.Event
+	t.rd.Reset(resp, t.rd.Cursor())
 	for {
-		if err := rd.Next(&ev); err != nil {
+		if err := t.rd.Next(&ev); err != nil {
 			return l.endOf(err)
 		}
 		p.Events++
 		if string(ev.Type) == "message" && len(ev.Data) > 0 {
-			next = s.weigh(ev.Data, next)
+			t.next = s.weigh(ev.Data, t.next)
 		}
 		switch {
 		case !p.Response || l.lim.end == history.EndOpen:
 		case p.Name == history.ProbeReissue:
-			p.Took = max(l.at-from, 1) // what comes after the response does not count
+			p.Took = max(l.at-t.from, 1) // what comes after the response does not count
 			l.limit(limits{until: min(l.lim.until, l.at+s.r.c.Tail), end: history.EndOpen})
 		default:
 			l.lim.end = history.EndOpen
@@ -185,7 +245,7 @@ func (s *stream) readProbe(l *link, resp *wire.Response, from time.Duration) his
 // the one after it.
 func (s *stream) weigh(data []byte, next int) int {
 	p := &s.rec.Probe
-	replays := p.Name == history.ProbeReplay || p.Name == history.ProbeAgain
+	replays := s.replays()
 	var e history.Event
 	s.scan(&e, data)
 	if s.sess.batches && e.Illegal == history.IllegalBatch {

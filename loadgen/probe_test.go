@@ -154,12 +154,18 @@ func probeCases() []probeCase {
 		}, map[int]string{0: "1:200 want 2/2 +0 -1 r=true end=1", 1: "2:200 want 2/2 +0 -1 r=true end=1"}},
 		{"the second time less", func(h *shelf) {
 			h.replay = func(rest string, n int) string {
-				if n == 6 { // the first stream asks four times, having no foreign cursor
+				switch n {
+				case 6: // the first stream asks four times, having no foreign cursor
 					return strings.SplitAfter(rest, "\n\n")[0]
+				case 7: // and what follows never comes
+					return ""
 				}
 				return rest
 			}
 		}, map[int]string{1: "2:200 want 1/2 +0 -0 r=false end=1"}},
+		{"one event a connection – all the same", func(h *shelf) {
+			h.replay = func(rest string, _ int) string { return strings.SplitAfter(rest, "\n\n")[0] + "\n\n" }
+		}, nil},
 		{"another response", func(h *shelf) {
 			h.replay = func(rest string, _ int) string { return strings.Replace(rest, `"result":{}`, `"result":{"a":1}`, 1) }
 		}, map[int]string{0: "1:200 want 2/2 +0 -1 r=false end=1", 1: "2:200 want 2/2 +0 -1 r=false end=1"}},
