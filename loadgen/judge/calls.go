@@ -10,6 +10,9 @@ import (
 // whose setup names no other.
 const methodProgress = "notifications/progress"
 
+// fromControls is CallSetup.ExpectedFrom where the control calls tell.
+const fromControls = "control calls"
+
 // A CallSetup is what one call of a profile should bring.
 type CallSetup struct {
 	// Name is that of the tool, the prompt or the resource.
@@ -28,6 +31,9 @@ type CallSetup struct {
 	Method string
 	// Digests: each message carries a digest of its payload.
 	Digests bool
+	// NoTotals: the control calls showed no total, or one that was not the number of
+	// their messages.
+	NoTotals bool
 	// Longest is what the longest control call of it took, 0 when that is not known.
 	Longest time.Duration
 	// Deadline is the time that a call has, 0 when it is not known.
@@ -74,6 +80,7 @@ func (s Setup) With(f Facts) Setup {
 		ways[way]++
 		c.ResponseOnly = way == byResponse
 		c.Longest = max(c.Longest, facts.Longest)
+		c.NoTotals = facts.Calls > 0 && !facts.Totals
 		if way != byTwin {
 			c.Twin = 0
 		}
@@ -87,7 +94,7 @@ func (s Setup) With(f Facts) Setup {
 			c.Twin = 0
 		}
 		if c.Expected == 0 && c.Twin == 0 && facts.Numbered && (s.Oracle == OracleNumbered || s.Oracle == OracleTwin) {
-			c.Expected, c.ExpectedFrom = facts.Messages, "control calls"
+			c.Expected, c.ExpectedFrom = facts.Messages, fromControls
 		}
 	}
 	if len(s.Calls) > 0 {

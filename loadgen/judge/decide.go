@@ -20,6 +20,7 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	j.whyNoResumption(v, add)
 	add(sp.misfits > 0, "before any fault %s messages equal to none of the control calls: the comparison does not fit them",
 		plural(sp.misfits, "call brought", "calls brought"))
+	add(sp.surplus > 0, "%s more messages than the control calls: nothing tells how many were due", plural(sp.surplus, "call brought", "calls brought"))
 	add(sp.uncalled > 0, "%s messages that no control call had shown: nothing tells which others were due", plural(sp.uncalled, "call brought", "calls brought"))
 	add(t.Stopped != "", "the run was stopped before its plan was carried out: %s", t.Stopped)
 	if j.setup.Faults == 0 {

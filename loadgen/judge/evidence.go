@@ -176,8 +176,8 @@ func (s *Stream) expectedFrom() string {
 	case s.judge.setup.Oracle == OracleLedger:
 		return "ledger"
 	case s.call.Twin > 0:
-		return "control calls"
-	case s.call.Expected > 0:
+		return fromControls
+	case s.call.Expected > 0 && !s.saysTotal():
 		return s.call.ExpectedFrom
 	}
 	return "params.total"

@@ -25,7 +25,7 @@ type Facts struct {
 	// Silent: every call was answered, and showed no message that could be numbered or
 	// compared.
 	Silent bool
-	// Totals: the messages name the number of messages, and truly.
+	// Totals: each message names the number of messages, and truly.
 	Totals bool
 	// IDs: every call committed an event id. Primed: its first event was one with an
 	// id and empty data. SSE: every answer was an event stream.
@@ -96,7 +96,7 @@ func (f *CallFacts) add(l *learnt) {
 	f.InSequence = f.InSequence && numbered
 	f.Numbered = f.Numbered && numbered && l.last == f.Messages
 	f.Silent = f.Silent && l.answered && l.silent()
-	f.Totals = f.Totals && numbered && l.total == l.last
+	f.Totals = f.Totals && numbered && l.total == l.last && !l.unsteady
 	f.Longest = max(f.Longest, l.took)
 	if !f.Numbered {
 		f.Messages = 0
@@ -108,6 +108,7 @@ type learnt struct {
 	answered, broken, ids bool // broken: no numbering, or not of this call
 	primed, sse           bool
 	bare                  bool // progress came that carries no number
+	unsteady              bool // the total changed from message to message
 	other                 bool // numbers came in notifications other than progress
 	last, total           int64
 	took                  time.Duration
@@ -158,6 +159,7 @@ func (l *learnt) event(e *history.Event) {
 		l.answered = true
 	case e.Seq > 0:
 		l.broken = l.broken || e.Seq != l.last+1 || l.answered
+		l.unsteady = l.unsteady || l.last > 0 && e.Total != l.total
 		l.last, l.total = e.Seq, e.Total
 		l.other = l.other || e.Class != history.ClassProgress
 	case e.Class == history.ClassProgress:

@@ -74,7 +74,7 @@ func (s *Stream) claim() (f fate, unfounded bool) {
 	case history.OutcomeNotSent:
 		return fateNotSent, false
 	case history.OutcomeIndeterminate:
-		if early {
+		if early || s.unheard() {
 			return fateIndeterminate, false
 		}
 		return fateFailed, true
@@ -95,16 +95,25 @@ func (s *Stream) claim() (f fate, unfounded bool) {
 	return fateUndecided, false
 }
 
+// unheard tells a call whose link ended before any answer. Where that link had rested
+// between two exchanges the target may close it at any time (RFC 9112, 9.3.1), and nobody
+// can tell whether the call ran; on a fresh one the call is said to have failed.
+func (s *Stream) unheard() bool {
+	return s.resumes.attempted == 0 && s.end.linkEnded && s.end.lastStatus == 0
+}
+
 // refusal tells a refused call from a refused cursor.
 func (s *Stream) refusal() fate {
 	if s.resumes.attempted == 0 {
 		return fateCallRefused
 	}
-	switch s.refused {
-	case 405:
+	switch {
+	case s.refused == 405:
 		return fateNotResumable
-	case 401, 403:
+	case s.refused == 401, s.refused == 403, s.refused == 407:
 		return fateUndecided
+	case s.refused/100 == 3:
+		return fateUndecided // it is gapless that follows no redirect
 	}
 	if s.resumes.refused == 0 || s.throttled() {
 		return fateUndecided // claimed, but no head shows a refusal for good

@@ -179,8 +179,10 @@ func (s *Stream) claimIDs(t *idTable) {
 		t.grow(2 * s.judge.setup.Streams * len(s.ids)) // if all streams are like the first
 	}
 	for i := range s.ids {
-		if s.ids[i].check == 0 && s.msgs.Foreign > 0 {
-			continue // it may have come with what belongs to another stream
+		if s.ids[i].check == 0 && (s.msgs.Foreign > 0 || s.kind == history.StreamGet) {
+			// It may have come with what belongs to another stream; and the GET stream of a
+			// session may have carried other calls before.
+			continue
 		}
 		if t.claim(s.session, &s.ids[i], s.stream) {
 			s.find(uniqueIDs, finding{what: "another event of the session has the id too", after: s.ids[i].after()})

@@ -66,7 +66,7 @@ func settleIntact(s *Stream) {
 			s.find(intact, finding{count: n, what: "equal to no message of the control calls", pending: true})
 		}
 	}
-	if n := s.expected(); n > 0 && s.acct.highest > n && !s.blind() {
+	if n := s.expected(); n > 0 && s.acct.highest > n && !s.blind() && !s.surplus() {
 		phantoms := s.acct.distinct - s.acct.within(n)
 		s.msgs.Corrupt += phantoms
 		s.check(intact, phantoms)

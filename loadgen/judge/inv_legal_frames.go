@@ -13,7 +13,9 @@ func legalFramesInvariant() invariant {
 			s.check(legalFrames, 1)
 			switch illegal := r.Event.Illegal &^ history.IllegalSize; illegal { // no protocol bounds sizes, see oversize
 			case 0:
-			case history.IllegalID: // legal in SSE; whether a header carries it back is another matter
+			case history.IllegalID, history.IllegalDupKeys:
+				// Legal in SSE, though a header may not carry it back; and keys should be unique
+				// (RFC 8259, 4), but need not.
 				s.find(legalFrames, finding{first: r.Event.Seq, last: r.Event.Seq, what: illegalText(illegal), soft: true})
 			default:
 				s.findMessage(legalFrames, r.Event.Seq, illegalText(illegal))

@@ -73,6 +73,7 @@ type special struct {
 	unnumbered     int64 // control calls of which only the response counts, that sent something before it
 	misfits        int64 // streams whose messages were unlike before any fault
 	altered        int64 // numbers taken for delivered since something came that is equal to none
+	surplus        int64 // calls with more messages than the control calls
 	unreachable    int64 // faults planned for resumes that brought nothing, as the contract allows
 	large, deep    int64 // events larger, or nested deeper, than gapless reads
 	straysOver     int64 // messages on streams of others that were not kept
@@ -251,6 +252,9 @@ func (j *Judge) mergeLoad(s *Stream) {
 	j.drops.add(s)
 	j.stalls.add(s)
 	j.special.altered += s.foreignTo.instead
+	if s.surplus() {
+		j.special.surplus++
+	}
 	if s.uncalled > 0 {
 		j.special.uncalled++
 	}

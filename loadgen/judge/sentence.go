@@ -266,7 +266,7 @@ func (j *Judge) next() string {
 		return "ask for less: a lower --max-rate, or fewer streams"
 	case sp.large+sp.deep > 0:
 		return "use a call whose messages are smaller"
-	case sp.misfits > 0 || sp.uncalled > 0:
+	case sp.misfits+sp.surplus > 0 || sp.uncalled > 0:
 		return "say what to expect: where a message carries its number (calls: expect.sequence), or how many there are (--expect)"
 	case !j.setup.told() && j.setup.Oracle != OracleResponse:
 		return "say where a message carries its number (calls: expect.sequence), or use a call whose messages are the same each time"

@@ -79,10 +79,25 @@ func (s *Stream) expected() int64 {
 		return 0
 	case s.call.Twin > 0:
 		return s.call.Twin
-	case s.call.Expected > 0:
+	case s.call.Expected > 0 && !s.saysTotal():
 		return s.call.Expected
+	case s.call.NoTotals:
+		return 0
 	}
 	return s.total
+}
+
+// saysTotal tells that the messages of the call themselves say how many there are, which
+// is worth more than what the control calls brought.
+func (s *Stream) saysTotal() bool {
+	return s.call.ExpectedFrom == fromControls && s.total > 0 && !s.unsteady && !s.call.NoTotals
+}
+
+// surplus tells that the call brought more messages than the control calls did, so that
+// those do not tell how many were due.
+func (s *Stream) surplus() bool {
+	return s.judge.setup.Oracle != OracleLedger && s.call.ExpectedFrom == fromControls && s.call.Twin == 0 && !s.saysTotal() && !s.mute &&
+		s.acct.highest > s.call.Expected
 }
 
 // vagueError tells that the call was answered with an error which says nothing about

@@ -64,6 +64,7 @@ type Stream struct {
 	skipped    []Range // runs that a replay began behind
 	counts     bool    // the target says how much it replays
 	led        bool    // an event came on a resumed link
+	unsteady   bool    // the total changed from message to message
 	polled     bool    // the target closed the last link of the living stream
 	empty      uint32  // resumes in a row that the target accepted and ended without an event
 	tailGap    bool    // the response came on a later link than the last message
@@ -255,6 +256,7 @@ func (s *Stream) number(e *history.Event) {
 	n.standing, n.jumped = s.acct.deliver(e.Seq)
 	n.numbered, n.first = n.standing != untracked, !s.ex.numbered
 	if e.Total > 0 {
+		s.unsteady = s.unsteady || s.total > 0 && s.total != e.Total
 		s.total = e.Total
 	}
 	switch n.standing {
