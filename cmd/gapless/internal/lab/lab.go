@@ -336,7 +336,7 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 		x.notes = append(x.notes, court.failed.Error())
 	}
 	if n := load.Complaints; n.Count > 0 {
-		x.notes = append(x.notes, fmt.Sprintf("the first of %d errors: %s", n.Count, clean(n.First)))
+		x.remarks = append(x.remarks, fmt.Sprintf("%d calls brought an error, the first: %s", n.Count, clean(n.First)))
 	}
 	x.stopped = x.why(outer, court)
 	if died := x.deceased(); died != nil {
