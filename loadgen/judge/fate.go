@@ -142,7 +142,23 @@ func (s *Stream) failure() fate {
 		}
 		return fateTooLate
 	}
+	if s.polls() {
+		return fateUndecided
+	}
 	return fateFailed
+}
+
+// polls tells a target that closes its links on purpose, and says when to come back, while
+// the call may still run: for as long as the control calls ran, or as its time lasts.
+func (s *Stream) polls() bool {
+	age := s.settledAt - s.begunAt
+	switch limit := s.stallLimit(); {
+	case s.empty < emptyLimit || s.comeBack <= 0 || s.end.last != history.EndClean:
+		return false
+	case limit > 0:
+		return age <= limit
+	}
+	return age < s.call.Deadline*9/10
 }
 
 // throttled tells that the last answer says to come back later: the target limits the

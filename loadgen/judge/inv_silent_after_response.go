@@ -18,8 +18,12 @@ func silentAfterResponseInvariant() invariant {
 				return // the contract lets a resume bring it again
 			}
 			// A response that is not the call's answers something else of its batch.
-			if e := &r.Event; e.Owner == history.OwnerSelf || e.Class != history.ClassResponse && e.Class != history.ClassError {
-				s.findMessage(silentAfterResponse, r.Event.Seq, "came after the response")
+			switch e := &r.Event; {
+			case e.Owner == history.OwnerSelf, e.Seq > 0:
+				s.findMessage(silentAfterResponse, e.Seq, "came after the response")
+			case e.Class != history.ClassResponse && e.Class != history.ClassError:
+				// Nothing tells that it is for the call; the stream should have ended.
+				s.find(silentAfterResponse, finding{soft: true, what: "something came after the response"})
 			}
 		},
 		settle: func(s *Stream) {

@@ -234,6 +234,8 @@ func TestFrames(t *testing.T) {
 		{name: "nothing after – holds", text: healthyCut, want: "holds"},
 		{name: "a message after – violated", text: start + "m 1-2\n" + cutAndResume + "m 3-4\nresponse\nm 5\nend clean\nsettled completed\nledger 5", want: "violated", count: 1},
 		{name: "a keep-alive after – holds", text: start + "m 1-2\n" + cutAndResume + "m 3-5\nresponse\nprime\nend clean\nsettled completed\nledger 5", want: "holds"},
+		{name: "what is for no call after – holds", text: start + "m 1-2\n" + cutAndResume + "m 3-5\nresponse\nother owner=unmarked\nother class=request owner=unmarked\nend clean\nsettled completed\nledger 5", want: "holds"},
+		{name: "what is for no call after, strict – violated", text: start + "m 1-2\n" + cutAndResume + "m 3-5\nresponse\nother owner=unmarked\nend clean\nsettled completed\nledger 5", want: "violated", count: 1, setup: strict},
 		{name: "an empty object after – holds", text: start + "m 1-2\n" + cutAndResume + "m 3-5\nresponse\njunk illegal=4\nend clean\nsettled completed\nledger 5", want: "holds"}, // legal-frames tells
 		{name: "no response – inconclusive", text: start + "m 1-2\n" + cutAndResume + unanswered, want: "inconclusive"},
 	}, "silent-after-response")

@@ -251,7 +251,7 @@ func (n *naive) event(c *call, r *history.Record) {
 		if e.Seq > 0 {
 			c.got, c.total = append(c.got, delivery{e.Seq, e.Hash, r.Attempt}), e.Total
 		}
-		if c.responses > 0 {
+		if c.responses > 0 && (e.Seq > 0 || e.Owner == history.OwnerSelf) {
 			n.illegal++ // nothing comes after the response
 		}
 	}

@@ -18,6 +18,14 @@ func TestOddButLegal(t *testing.T) {
 	}
 	const six = "stream 2 session 2 load\npost\nhead 200 sse\nprime\nm 1-6\nresponse\nend clean\nsettled completed\nledger 6\n"
 	const get = " session 1 get\npost\nhead 200 sse\nprime id=p\nresponse noid\nm 1-2\ncut rst mid-event\nend reset\nresume\nhead 200 sse\nm 3-5\nend clean\nsettled completed\nledger 5\n"
+	polled := func(asked string) string {
+		return start + "m 1-2\ncut rst mid-event\nend reset\n" + strings.Repeat("wait 2s\nresume "+asked+"\nhead 200 sse\nend clean\n", 8) + "settled failed\nledger 5 resp=0\n"
+	}
+	longest := func(d time.Duration) func(*judge.Setup) {
+		return func(s *judge.Setup) {
+			s.Calls = []judge.CallSetup{{Name: "count", Expected: 5, Longest: d, Deadline: time.Minute}}
+		}
+	}
 	for _, r := range []struct {
 		name, text string
 		setup      func(*judge.Setup)
@@ -26,6 +34,10 @@ func TestOddButLegal(t *testing.T) {
 	}{
 		{"a rested link is closed while the call is written", healthyCut + "stream 2 session 1 load\npost\nend reset\nsettled indeterminate\nunknown\n", nil, judge.Holds, ""},
 		{"a link is closed behind its head", healthyCut + "stream 2 session 1 load\npost\nhead 200 sse\nend reset\nsettled indeterminate\nunknown\n", nil, judge.Violated, ""},
+		{"a silent tool is polled for longer than we have attempts", polled("asked=2s"), longest(40 * time.Second), judge.Inconclusive, "undecided"},
+		{"a silent tool is polled, and nobody knows how long it takes", polled("asked=2s"), longest(0), judge.Inconclusive, "undecided"},
+		{"a tool that must be done is polled for nothing", polled("asked=2s"), longest(2 * time.Second), judge.Violated, ""},
+		{"nothing for nothing, and no word of when to come back", polled(""), longest(40 * time.Second), judge.Violated, ""},
 		{"a resume is redirected", start + "m 1-2\ncut rst mid-event\nend reset\nresume\nhead 307\nend status\nsettled refused\nledger 5\n", nil, judge.Inconclusive, "undecided"},
 		{"a proxy wants credentials", start + "m 1-2\ncut rst mid-event\nend reset\nresume\nhead 407\nend status\nsettled refused\nledger 5\n", nil, judge.Inconclusive, "undecided"},
 		{"the GET stream of a session carries one call after another", healthyCut + "\nstream 3" + get + "stream 4" + get, nil, judge.Holds, ""},

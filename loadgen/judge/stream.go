@@ -61,13 +61,14 @@ type Stream struct {
 	gaps       []Range  // NoPromise: missing runs that straddle the boundary of two links
 	stall      stall
 	huge       oversize
-	skipped    []Range // runs that a replay began behind
-	counts     bool    // the target says how much it replays
-	led        bool    // an event came on a resumed link
-	unsteady   bool    // the total changed from message to message
-	polled     bool    // the target closed the last link of the living stream
-	empty      uint32  // resumes in a row that the target accepted and ended without an event
-	tailGap    bool    // the response came on a later link than the last message
+	skipped    []Range       // runs that a replay began behind
+	counts     bool          // the target says how much it replays
+	led        bool          // an event came on a resumed link
+	unsteady   bool          // the total changed from message to message
+	comeBack   time.Duration // asked for before the last resume
+	polled     bool          // the target closed the last link of the living stream
+	empty      uint32        // resumes in a row that the target accepted and ended without an event
+	tailGap    bool          // the response came on a later link than the last message
 	strays     []stray
 	straysOver int64 // those that were not kept
 	probes     probing
@@ -304,6 +305,7 @@ func (s *Stream) begin(r *history.Record) {
 	}
 	if r.Exchange.Resume {
 		s.resumes.attempted++
+		s.comeBack = r.Exchange.Asked
 	}
 	if r.Attempt == 0 && s.resumes.attempted == 0 {
 		s.called(r.Exchange.Call)
