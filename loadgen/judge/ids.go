@@ -39,7 +39,7 @@ func (s *Stream) noteID(r *history.Record) {
 	}
 	check := uint32(0)
 	if e.Class != history.ClassEmpty {
-		check = uint32(solid(uint64(uint32(e.Hash>>32) ^ uint32(e.Class)<<24)))
+		check = uint32(e.Hash>>32) ^ uint32(e.Class)<<24 | 2 // never that of no message
 	}
 	s.ids = append(s.ids, idUse{id: e.IDHash, check: check, attempt: r.Attempt})
 }
@@ -119,25 +119,34 @@ type idTable struct {
 type idSlot struct {
 	key    uint64 // 0 is free
 	stream uint32
-	check  uint32
+	check  uint32 // as idUse.check; the lowest bit tells a strange stream
 }
 
 // claim registers an id for a stream, and tells whether it named another event before:
-// one of another stream, and another message. The same message under the same id is one
-// event, wherever it comes; what has no message is an event of its stream.
-func (t *idTable) claim(session uint32, u *idUse, stream uint32) (other bool) {
+// one of another stream. What a stream got that belongs to others it may have got under
+// their ids: there the same message, or none, under the same id is the same event. Such
+// streams are strange.
+func (t *idTable) claim(session uint32, u *idUse, stream uint32, strange bool) (other bool) {
 	if t.used*3 >= len(t.slots)*2 && t.used < MaxIDs {
 		t.grow(4 * len(t.slots))
 	}
 	key := solid(blend(int64(session), u.id))
-	slot := t.find(key)
+	slot, mine := t.find(key), idSlot{key, stream, u.check &^ 1}
+	if strange {
+		mine.check |= 1
+	}
 	switch {
+	case slot.key == key && slot.stream == stream:
 	case slot.key == key:
-		return slot.stream != stream && (slot.check != u.check || u.check == 0)
+		same, odd := slot.check&^1 == mine.check&^1, (slot.check|mine.check)&1 == 1
+		if slot.check&1 == 1 && same {
+			*slot = mine // the next one is compared with the stream that it belongs to
+		}
+		return !same || !odd
 	case t.used >= MaxIDs:
 		t.over++
 	default:
-		*slot = idSlot{key, stream, u.check}
+		*slot = mine
 		t.used++
 	}
 	return false
@@ -179,12 +188,10 @@ func (s *Stream) claimIDs(t *idTable) {
 		t.grow(2 * s.judge.setup.Streams * len(s.ids)) // if all streams are like the first
 	}
 	for i := range s.ids {
-		if s.ids[i].check == 0 && (s.msgs.Foreign > 0 || s.kind == history.StreamGet) {
-			// It may have come with what belongs to another stream; and the GET stream of a
-			// session may have carried other calls before.
-			continue
+		if s.ids[i].check == 0 && s.kind == history.StreamGet {
+			continue // the GET stream of a session may have carried other calls before
 		}
-		if t.claim(s.session, &s.ids[i], s.stream) {
+		if t.claim(s.session, &s.ids[i], s.stream, s.msgs.Foreign > 0) {
 			s.find(uniqueIDs, finding{what: "another event of the session has the id too", after: s.ids[i].after()})
 		}
 	}

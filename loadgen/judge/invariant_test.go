@@ -1,6 +1,7 @@
 package judge_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gapless-dev/gapless/loadgen/judge"
@@ -202,6 +203,9 @@ func TestIDs(t *testing.T) {
 		{name: "a session replayed on another stream – holds", want: "holds", // own-stream tells
 			text: "stream 1 session 1 load\npost\nhead 200 sse\nprime id=p1\nm 1-2\nm 3 id=x hash=y\nm 4-5\n" + done +
 				"stream 2 session 1 load\npost\nhead 200 sse\nprime id=p2\nprime id=p1\nm 3 id=x hash=y owner=other from=1\nm 1-5\n" + done},
+		{name: "the same words under one id on two streams – violated", want: "violated", count: 1,
+			text: "stream 1 session 1 load\npost\nhead 200 sse\nprime id=p1\nm 1-2\nm 3 id=x hash=y\nm 4-5\n" + strings.Replace(done, "ledger 5", "unknown", 1) +
+				"stream 2 session 1 load\npost\nhead 200 sse\nprime id=p2\nm 1-2\nm 3 id=x hash=y\nm 4-5\n" + done},
 		{name: "another message of another stream under one id – violated", want: "violated", count: 1,
 			text: "stream 1 session 1 load\npost\nhead 200 sse\nprime id=p1\nm 1-2\nm 3 id=x\nm 4-5\n" + done +
 				"stream 2 session 1 load\npost\nhead 200 sse\nprime id=p2\nm 3 id=x owner=other from=1\nm 1-5\n" + done},

@@ -64,12 +64,11 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 				if ids[key] == nil {
 					ids[key] = map[idUser]bool{}
 				}
-				switch { // the same message is one event wherever it comes
-				case e.Class != history.ClassEmpty:
-					ids[key][idUser{0, e.Hash, e.Class}] = true
-				case !strange:
-					ids[key][idUser{rec.Stream, 0, e.Class}] = true
+				u := idUser{rec.Stream, e.Hash, e.Class}
+				if strange { // it may have come from the stream that it belongs to
+					u.stream = 0
 				}
+				ids[key][u] = true
 			}
 		}
 		if cut && r.kinds[i] == history.StreamLoad {
@@ -88,6 +87,12 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 		n.corrupt -= n.unlike
 	}
 	for _, users := range ids {
+		for u := range users {
+			own := idUser{0, u.hash, u.class}
+			if u.stream > 0 && users[own] { // the same event, come astray
+				delete(users, own)
+			}
+		}
 		n.foreignIDs += int64(max(0, len(users)-1))
 	}
 	bad := func(n *naive) bool {
