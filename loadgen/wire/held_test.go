@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -91,6 +92,29 @@ func TestWhatIsTooLargeIsNotHeld(t *testing.T) {
 			}
 			runtime.KeepAlive(&r)
 		})
+	}
+}
+
+// TestLargeGarbageIsCollected reads one event after the other that is too large, while nothing
+// but what is tested here collects garbage.
+func TestLargeGarbageIsCollected(t *testing.T) {
+	const event, rounds = 4 << 20, 40
+	line := strings.Repeat("0123456789abcdef", 1<<12)
+	base := heap()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	most := 0
+	for range rounds {
+		r := Reader{Limits: Limits{Line: event, Event: event}}
+		r.Reset(&endless{head: "data: ", text: line}, nil)
+		if err := r.Next(new(Event)); IllegalOf(err) != IllegalSize {
+			t.Fatal(err)
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		most = max(most, int(m.HeapAlloc)-base)
+	}
+	if most > wasteMax+rounds<<20+3*event {
+		t.Errorf("%d MiB", most>>20)
 	}
 }
 

@@ -89,6 +89,9 @@ func (w *window) room() {
 }
 
 func (w *window) resize(size int) {
+	if max(size, len(w.buf)) >= largeBuffer {
+		defer large.change(len(w.buf))()
+	}
 	if len(w.buf) == smallBuffer {
 		w.small = w.buf
 	}
@@ -108,7 +111,12 @@ func (w *window) rest() {
 }
 
 // drop gives up whatever is there: nothing will be read any more.
-func (w *window) drop() { w.buf, w.small, w.a, w.b, w.r, w.w = nil, nil, 0, 0, 0, 0 }
+func (w *window) drop() {
+	if len(w.buf) >= largeBuffer {
+		defer large.change(len(w.buf))()
+	}
+	w.buf, w.small, w.a, w.b, w.r, w.w = nil, nil, 0, 0, 0, 0
+}
 
 // move closes the gaps while copying to the front of dst, which may be buf itself.
 func (w *window) move(dst []byte) {
