@@ -234,7 +234,7 @@ type Outcome uint8
 const (
 	OutcomeNone          Outcome = iota
 	OutcomeCompleted             // its response was dispatched
-	OutcomeIndeterminate         // our own fault struck at or before the first committed id
+	OutcomeIndeterminate         // our own fault struck at or before the first committed id, or a rested link was closed before any answer
 	OutcomeNotSent               // the call was never written whole
 	OutcomeRefused               // the target refused the call or the resume for good
 	OutcomeCancelled             // cancelled on purpose: notifications/cancelled was sent

@@ -2,6 +2,9 @@ package judge
 
 import "fmt"
 
+// mostUnheard: of more than one in so many calls nobody can be left in doubt whether they ran.
+const mostUnheard = 10
+
 // decide gives the word: violated before inconclusive before holds. The reasons are
 // everything that keeps the run from holding, apart from violations.
 func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
@@ -20,6 +23,8 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	j.whyNoResumption(v, add)
 	add(sp.misfits > 0, "before any fault %s messages equal to none of the control calls: the comparison does not fit them",
 		plural(sp.misfits, "call brought", "calls brought"))
+	add(sp.unheard*mostUnheard > v.Streams.Opened, "%s on a link that the target closed before any answer: nobody can tell whether they ran",
+		plural(sp.unheard, "call was made", "calls were made"))
 	add(sp.surplus > 0, "%s more messages than the control calls: nothing tells how many were due", plural(sp.surplus, "call brought", "calls brought"))
 	add(sp.uncalled > 0, "%s messages that no control call had shown: nothing tells which others were due", plural(sp.uncalled, "call brought", "calls brought"))
 	add(t.Stopped != "", "the run was stopped before its plan was carried out: %s", t.Stopped)

@@ -73,6 +73,7 @@ type special struct {
 	unnumbered     int64 // control calls of which only the response counts, that sent something before it
 	misfits        int64 // streams whose messages were unlike before any fault
 	altered        int64 // numbers taken for delivered since something came that is equal to none
+	unheard        int64 // calls without a fault whose link was closed before any answer
 	surplus        int64 // calls with more messages than the control calls
 	unreachable    int64 // faults planned for resumes that brought nothing, as the contract allows
 	large, deep    int64 // events larger, or nested deeper, than gapless reads
@@ -252,6 +253,9 @@ func (j *Judge) mergeLoad(s *Stream) {
 	j.drops.add(s)
 	j.stalls.add(s)
 	j.special.altered += s.foreignTo.instead
+	if s.fate == fateIndeterminate && s.faults.injected == 0 {
+		j.special.unheard++
+	}
 	if s.surplus() {
 		j.special.surplus++
 	}

@@ -17,6 +17,7 @@ func TestOddButLegal(t *testing.T) {
 		}
 	}
 	const six = "stream 2 session 2 load\npost\nhead 200 sse\nprime\nm 1-6\nresponse\nend clean\nsettled completed\nledger 6\n"
+	const closed = "stream 60 session 1 load\npost\nend reset\nsettled indeterminate\nunknown\n"
 	const get = " session 1 get\npost\nhead 200 sse\nprime id=p\nresponse noid\nm 1-2\ncut rst mid-event\nend reset\nresume\nhead 200 sse\nm 3-5\nend clean\nsettled completed\nledger 5\n"
 	polled := func(asked string) string {
 		return start + "m 1-2\ncut rst mid-event\nend reset\n" + strings.Repeat("wait 2s\nresume "+asked+"\nhead 200 sse\nend clean\n", 8) + "settled failed\nledger 5 resp=0\n"
@@ -32,7 +33,8 @@ func TestOddButLegal(t *testing.T) {
 		word       judge.Word
 		says       string
 	}{
-		{"a rested link is closed while the call is written", healthyCut + "stream 2 session 1 load\npost\nend reset\nsettled indeterminate\nunknown\n", nil, judge.Holds, ""},
+		{"a rested link is closed while the call is written", several(9, cutAndResume+"m 3-5\n"+done) + closed, nil, judge.Holds, ""},
+		{"so are too many", several(8, cutAndResume+"m 3-5\n"+done) + closed, nil, judge.Inconclusive, "1 call was made on a link that the target closed before any answer"},
 		{"a link is closed behind its head", healthyCut + "stream 2 session 1 load\npost\nhead 200 sse\nend reset\nsettled indeterminate\nunknown\n", nil, judge.Violated, ""},
 		{"a silent tool is polled for longer than we have attempts", polled("asked=2s"), longest(40 * time.Second), judge.Inconclusive, "undecided"},
 		{"a silent tool is polled, and nobody knows how long it takes", polled("asked=2s"), longest(0), judge.Inconclusive, "undecided"},

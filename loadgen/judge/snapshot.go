@@ -93,10 +93,10 @@ type savedGap struct {
 }
 
 type savedSpecial struct {
-	Unsettled, Blind, WithID, NotResumable, Retained, Countless, TooLate, LateAnswered, LateTail     int64
-	JudgedCuts, CutUnanswered, Uncut, UncutComplete                                                  int64
-	Throttled, Uncalled, Unnumbered, Misfits, Altered, StraysOver, Large, Deep, Unreachable, Surplus int64
-	Nameless                                                                                         bool
+	Unsettled, Blind, WithID, NotResumable, Retained, Countless, TooLate, LateAnswered, LateTail              int64
+	JudgedCuts, CutUnanswered, Uncut, UncutComplete                                                           int64
+	Throttled, Uncalled, Unnumbered, Misfits, Altered, StraysOver, Large, Deep, Unreachable, Surplus, Unheard int64
+	Nameless                                                                                                  bool
 }
 
 // Snapshot returns the state of the Judge as it is between streams: what the closed
@@ -114,7 +114,7 @@ func (j *Judge) Snapshot() ([]byte, error) {
 		Special: savedSpecial{sp.unsettled, sp.blind, sp.withID, sp.notResumable, sp.retained, sp.countless, sp.tooLate,
 			sp.lateAnswered, sp.lateTail, sp.judgedCuts, sp.cutUnanswered, sp.uncut, sp.uncutComplete,
 			sp.throttled, sp.uncalled, sp.unnumbered, sp.misfits, sp.altered, sp.straysOver,
-			sp.large, sp.deep, sp.unreachable, sp.surplus, sp.nameless},
+			sp.large, sp.deep, sp.unreachable, sp.surplus, sp.unheard, sp.nameless},
 		Evidence: make([][]savedEvidence, len(j.evidence)), Shapes: map[string]savedShape{}}
 	s.Streams.Opened -= sp.loadOpen
 	for i, t := range j.tally {
@@ -181,7 +181,7 @@ func Restore(setup Setup, snapshot []byte) (*Judge, error) {
 		countless: sp.Countless, tooLate: sp.TooLate, lateAnswered: sp.LateAnswered, lateTail: sp.LateTail, judgedCuts: sp.JudgedCuts,
 		cutUnanswered: sp.CutUnanswered, uncut: sp.Uncut, uncutComplete: sp.UncutComplete,
 		throttled: sp.Throttled, uncalled: sp.Uncalled, unnumbered: sp.Unnumbered, misfits: sp.Misfits, altered: sp.Altered,
-		straysOver: sp.StraysOver, large: sp.Large, deep: sp.Deep, unreachable: sp.Unreachable, surplus: sp.Surplus, nameless: sp.Nameless}
+		straysOver: sp.StraysOver, large: sp.Large, deep: sp.Deep, unreachable: sp.Unreachable, surplus: sp.Surplus, unheard: sp.Unheard, nameless: sp.Nameless}
 	return j, nil
 }
 
