@@ -26,7 +26,7 @@ type delivery struct {
 }
 
 type idUser struct {
-	stream uint32
+	stream uint32 // 0: it got what belongs to others, so this may be of any
 	hash   uint64
 	class  history.Class
 }
@@ -86,15 +86,7 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 		n.undecided += n.instead
 		n.corrupt -= n.unlike
 	}
-	for _, users := range ids {
-		for u := range users {
-			own := idUser{0, u.hash, u.class}
-			if u.stream > 0 && users[own] { // the same event, come astray
-				delete(users, own)
-			}
-		}
-		n.foreignIDs += int64(max(0, len(users)-1))
-	}
+	n.foreignIDs += clashes(ids)
 	bad := func(n *naive) bool {
 		return n.lost+n.duplicated+n.misordered+n.corrupt+n.foreign+n.missing+n.repeated+n.foreignIDs+n.executions+n.illegal+n.hangs > 0
 	}
@@ -105,6 +97,20 @@ func judgeNaively(r *run) (n naive, word judge.Word) {
 		return n, judge.Inconclusive
 	}
 	return n, judge.Holds
+}
+
+// clashes counts the ids that name more than one event.
+func clashes(ids map[[2]uint64]map[idUser]bool) (n int64) {
+	for _, users := range ids {
+		for u := range users {
+			astray := idUser{0, u.hash, u.class}
+			if u.stream > 0 && users[astray] {
+				delete(users, astray)
+			}
+		}
+		n += int64(max(0, len(users)-1))
+	}
+	return n
 }
 
 // A call is what the records of one stream say.
