@@ -151,14 +151,16 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.data = append(t.data, p...)
-	if over := len(t.data) - t.limit; over > 0 {
-		t.data = t.data[:copy(t.data, t.data[over:])]
+	if len(t.data) > 2*t.limit { // not each time: a server that talks much would cost us a core
+		t.data = t.data[:copy(t.data, t.end())]
 	}
 	return len(p), nil
 }
 
+func (t *tail) end() []byte { return t.data[max(0, len(t.data)-t.limit):] }
+
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.data))
+	return strings.TrimSpace(string(t.end()))
 }

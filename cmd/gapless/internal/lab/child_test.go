@@ -78,3 +78,17 @@ func says(err error, text string) bool {
 	}
 	return text != "" && strings.Contains(err.Error(), text)
 }
+
+// TestTailKeepsTheEnd of what was written, however it came, and little more than that.
+func TestTailKeepsTheEnd(t *testing.T) {
+	long := tail{limit: 100}
+	for i := range 1000 {
+		fmt.Fprintf(&long, "line %d\n", i)
+		if len(long.data) > 2*long.limit {
+			t.Fatalf("%d bytes are kept", len(long.data))
+		}
+	}
+	if got := long.String(); !strings.HasSuffix(got, "line 998\nline 999") || len(got) > 100 || len(got) < 90 {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}

@@ -42,11 +42,13 @@ func standIn(how, addr string) {
 	if err != nil {
 		os.Exit(1)
 	}
-	if how == "mortal" { // ends in the middle of the load
+	// Requests until it ends: when it is asked what it offers, in the handshake of the
+	// control calls, in the middle of the load.
+	if last := map[string]int64{"shy": 4, "frail": 10, "mortal": 40}[how]; last > 0 {
 		var calls atomic.Int64
 		root := Root(fixture)
 		_ = http.Serve(ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if calls.Add(1) == 40 {
+			if calls.Add(1) == last {
 				fmt.Fprintln(os.Stderr, "out of file descriptors")
 				os.Exit(7)
 			}
@@ -155,5 +157,24 @@ func TestAServerThatDiesUnderLoad(t *testing.T) {
 	}
 	if why := strings.Join(r.Notes, "\n"); !strings.Contains(why, "exit status 7") || !strings.Contains(why, "out of file descriptors") {
 		t.Errorf("notes: %s", why)
+	}
+}
+
+// TestAServerThatDiesBeforeTheLoad is no run that somebody interrupted, and no target that
+// was never there: its last words say what happened.
+func TestAServerThatDiesBeforeTheLoad(t *testing.T) {
+	for _, how := range []string{"shy", "frail"} {
+		t.Run(how, func(t *testing.T) {
+			p := started(t, how)
+			start, err := Target(p.Target, os.Getenv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Run(t.Context(), Config{Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("s"), Start: start})
+			var none *UnreachableError
+			if !errors.As(err, &none) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "out of file descriptors") {
+				t.Errorf("error %v", err)
+			}
+		})
 	}
 }

@@ -104,6 +104,7 @@ func Run(ctx context.Context, c Config) (*result.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if x.endpoint.exited != nil {
@@ -121,6 +122,8 @@ func Run(ctx context.Context, c Config) (*result.Result, error) {
 	}
 	if err == nil {
 		x.linger(ctx)
+	} else if outer.Err() == nil {
+		err = x.cause(err)
 	}
 	// If the target died, that is the cause and whatever else failed the symptom. A user's
 	// server that died under load has a result all the same.
@@ -128,6 +131,35 @@ func Run(ctx context.Context, c Config) (*result.Result, error) {
 		return nil, errors.Join(died, err)
 	}
 	return res, err
+}
+
+// lastBreath is how long a server that was started for the run may take to be found dead,
+// once it does not answer.
+const lastBreath = time.Second
+
+// cause looks whether a run that nobody ended found no target because its server died:
+// that the load was broken off is then our own doing and tells nothing.
+func (x *experiment) cause(err error) error {
+	var none *UnreachableError
+	stopped := errors.Is(err, context.Canceled)
+	if x.endpoint.exited == nil || !stopped && !errors.As(err, &none) {
+		return err
+	}
+	late := time.NewTimer(lastBreath)
+	defer late.Stop()
+	select {
+	case <-x.endpoint.exited:
+	case <-late.C:
+		return err
+	}
+	switch gone := fmt.Errorf("no server at %s", x.endpoint.Shown); {
+	case !stopped:
+		return err
+	case x.endpoint.died == nil: // the reference server is part of the tool
+		return gone
+	default:
+		return &UnreachableError{gone}
+	}
 }
 
 func (x *experiment) run(ctx context.Context) (*result.Result, error) {
