@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -161,6 +162,20 @@ func TestARunThatIsStopped(t *testing.T) {
 	}
 	s.ask("POST", "/api/stop", "")
 	s.ends(exitInconclusive)
+}
+
+// TestARunThatNeverStarts leaves what is written while a run goes on as it was.
+func TestARunThatNeverStarts(t *testing.T) {
+	points := filepath.Join(t.TempDir(), "points.json")
+	if err := os.WriteFile(points, []byte("of yesterday"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startSteered(t, "--paused", "-o", "k6="+points)
+	s.ask("POST", "/api/stop", "")
+	s.ends(exitInconclusive)
+	if text, err := os.ReadFile(points); err != nil || string(text) != "of yesterday" {
+		t.Errorf("%v: %q", err, text)
+	}
 }
 
 func TestWhereTheAPIMayListen(t *testing.T) {

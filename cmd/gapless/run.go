@@ -133,12 +133,12 @@ func steer(cmd *cobra.Command, f *runFlags, c lab.Config, out *outputs, remote *
 		ended = time.Now()
 		return errors.Join(out.write(cmd, r, f.verbose), remote.done(r))
 	}
-	if err := out.observe(cmd, &c); err != nil {
-		return err
-	}
 	var r *result.Result
 	err := context.Canceled
 	if remote.wait(cmd.Context()) {
+		if err := out.observe(cmd, &c); err != nil { // not before: its times count from the start
+			return err
+		}
 		r, err = lab.Run(cmd.Context(), c)
 	}
 	if errors.Is(err, context.Canceled) {

@@ -135,7 +135,7 @@ func Run(ctx context.Context, c Config) (*result.Result, error) {
 
 // lastBreath is how long a server that was started for the run may take to be found dead,
 // once it does not answer.
-const lastBreath = time.Second
+const lastBreath = 2 * time.Second
 
 // cause looks whether a run that nobody ended found no target because its server died:
 // that the load was broken off is then our own doing and tells nothing.
