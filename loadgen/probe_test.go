@@ -163,6 +163,11 @@ func probeCases() []probeCase {
 				return rest
 			}
 		}, map[int]string{1: "2:200 want 1/2 +0 -0 r=false end=1"}},
+		{"a ping between – all the same", func(h *shelf) {
+			h.replay = func(rest string, _ int) string {
+				return "data: {\"jsonrpc\":\"2.0\",\"id\":\"now\",\"method\":\"ping\"}\n\n" + rest
+			}
+		}, nil},
 		{"one event a connection – all the same", func(h *shelf) {
 			h.replay = func(rest string, _ int) string { return strings.SplitAfter(rest, "\n\n")[0] + "\n\n" }
 		}, nil},

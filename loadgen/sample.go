@@ -49,7 +49,11 @@ func ceil(a, b int64) int64 { return (a + b - 1) / b }
 // note keeps what a dispatched event says, before it counts as seen.
 func (p *sample) note(s *stream, e *history.Event) {
 	switch e.Class {
-	case history.ClassProgress, history.ClassNotification, history.ClassRequest:
+	case history.ClassProgress, history.ClassNotification:
+	case history.ClassRequest:
+		if !e.HasID { // a question of its moment, not one that is kept
+			return
+		}
 	case history.ClassResponse, history.ClassError:
 		if p.response == 0 && e.Owner == history.OwnerSelf {
 			p.response = e.Hash
