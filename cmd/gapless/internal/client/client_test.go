@@ -120,8 +120,8 @@ func TestAnswers(t *testing.T) {
 				string(m.ID)+",\"result\":{\"a\":1}}\n\n")
 		}, `{"a":1}`},
 		{"an error", func(w http.ResponseWriter, m message) {
-			fmt.Fprintf(typed(w), `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no\u0007 such"}}`, m.ID)
-		}, "x/y: error -32601: no  such"},
+			fmt.Fprintf(typed(w), `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no\u0007\u200f such"}}`, m.ID)
+		}, "x/y: error -32601: no   such"},
 		{"an answer to another", func(w http.ResponseWriter, m message) {
 			_, _ = io.WriteString(typed(w), `{"jsonrpc":"2.0","id":"x","result":{}}`)
 		}, "not that of the request"},
@@ -140,6 +140,10 @@ func TestAnswers(t *testing.T) {
 			w.Header().Set("Location", "https://u:p@example.com/mcp?key=secret")
 			w.WriteHeader(307)
 		}, "redirects to https://example.com/mcp;"},
+		{"a redirect that repeats", func(w http.ResponseWriter, m message) {
+			w.Header().Set("Location", "/login/hush-hush/"+strings.Repeat("x", 500))
+			w.WriteHeader(302)
+		}, "redirects to /login/***/" + strings.Repeat("x", 189) + "...;"},
 		{"silence", func(w http.ResponseWriter, m message) {
 			sse(w, ": hi\n\n")
 			w.(http.Flusher).Flush()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/gapless-dev/gapless/loadgen/wire"
 )
@@ -49,7 +50,7 @@ type StatusError struct {
 func (e *StatusError) Error() string {
 	switch {
 	case e.Location != "":
-		return fmt.Sprintf("%s: it redirects to %s; gapless follows no redirects, give that URL", e.Method, e.Location)
+		return fmt.Sprintf("%s: it redirects to %s; gapless follows no redirects, give that URL", e.Method, shorten(e.Location))
 	case e.RPC != nil:
 		return fmt.Sprintf("%s: status %d: %s", e.Method, e.Status, shorten(e.RPC.Message))
 	}
@@ -82,7 +83,7 @@ func redirect(location string, status int) string {
 // printable makes a server's words fit one line of ours.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == 0xfffd || 0x80 <= r && r < 0xa0 || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
+		if r == unicode.ReplacementChar || unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
 			return ' '
 		}
 		return r
@@ -117,12 +118,17 @@ const shortestSecret = 6
 
 // hide strikes secrets from the server's words in an error.
 func (a *Answer) hide(err error) error {
+	var status *StatusError
 	var rpc *RPCError
-	if !errors.As(err, &rpc) {
-		return err
-	}
+	led, said := errors.As(err, &status), errors.As(err, &rpc)
 	for _, secret := range a.secrets {
-		if len(secret) >= shortestSecret && (strings.Contains(rpc.Message, secret) || bytes.Contains(rpc.Data, []byte(secret))) {
+		if len(secret) < shortestSecret {
+			continue
+		}
+		if led {
+			status.Location = strings.ReplaceAll(status.Location, secret, "***")
+		}
+		if said && (strings.Contains(rpc.Message, secret) || bytes.Contains(rpc.Data, []byte(secret))) {
 			rpc.Message, rpc.Data = strings.ReplaceAll(rpc.Message, secret, "***"), nil
 		}
 	}
