@@ -97,11 +97,11 @@ func TestExecStartsAndStopsTheServer(t *testing.T) {
 func TestExecOfAServerThatIsNoServer(t *testing.T) {
 	for how, want := range map[string][]string{
 		"gone":  {"exit status 3", "no such database"},
-		"never": {"did not answer initialize", "within 300ms", "still reading my configuration"},
+		"never": {"did not answer initialize", "within 3s", "still reading my configuration"},
 	} {
 		t.Run(how, func(t *testing.T) {
 			p := started(t, how)
-			p.Target.ReadyTimeout = profiles.Duration(300 * time.Millisecond)
+			p.Target.ReadyTimeout = profiles.Duration(3 * time.Second) // it has to come to its words
 			if how == "gone" {
 				p.Target.ReadyTimeout = profiles.Duration(10 * time.Second)
 			}

@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// lastOutput is how long output is waited for that a process left in its pipes:
-	// children that live on may hold them open.
-	lastOutput = 250 * time.Millisecond
+	// lastOutput is how long output is waited for that a process left in its pipes, on a
+	// machine that is busy too: children that live on may hold them open.
+	lastOutput = time.Second
 	// killed is how long the system may take to end a process that it was told to kill.
 	killed = 5 * time.Second
 )
