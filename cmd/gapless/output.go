@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ func (o output) live() bool { return o.kind == "k6" || o.kind == "vegeta" }
 
 // parseOutputs reads the values of -o. getenv tells whether this is a job of GitHub's.
 func parseOutputs(values, kinds []string, getenv func(string) string) (*outputs, error) {
-	all := &outputs{actions: actions{on: getenv("GITHUB_ACTIONS") == "true", summary: getenv("GITHUB_STEP_SUMMARY")}}
+	all := &outputs{actions: actions{on: inJob(getenv), summary: getenv("GITHUB_STEP_SUMMARY")}}
 	for _, value := range values {
 		kind, file, named := strings.Cut(value, "=")
 		switch {
@@ -190,14 +189,8 @@ func (o *outputs) show(cmd *cobra.Command, kind string, r *result.Result, verbos
 	if kind == "text" {
 		commands = stdout
 	}
-	resume := func() error { return nil }
-	if kind == "text" && o.actions.on {
-		var err error
-		if resume, err = o.actions.silence(stdout); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(render(kind, stdout, r, verbose), resume()); err != nil {
+	write := func() error { return render(kind, stdout, r, verbose) }
+	if err := silenced(stdout, o.actions.on && kind == "text", write); err != nil {
 		return err
 	}
 	return o.actions.tell(commands, cmd.ErrOrStderr(), r)
@@ -243,25 +236,28 @@ func render(kind string, w io.Writer, r *result.Result, verbose bool) error {
 	return report.Timeline(w, &r.Timelines[0], o)
 }
 
+// inJob tells whether GitHub reads what is printed.
+func inJob(getenv func(string) string) bool { return getenv("GITHUB_ACTIONS") == "true" }
+
 // actions is the surroundings of a job of GitHub's.
 type actions struct {
 	on      bool
 	summary string // file of the step's summary
 }
 
-// silence makes GitHub take nothing for a command until the returned function is called:
-// what a target says stands in the text.
-func (a actions) silence(w io.Writer) (resume func() error, err error) {
-	word := make([]byte, 16)
-	if _, err := rand.Read(word); err != nil {
-		return nil, err
+// silenced writes to w what a target may have words in; in a job of GitHub's no line of it
+// is taken for a command.
+func silenced(w io.Writer, inJob bool, write func() error) error {
+	if !inJob {
+		return write()
 	}
-	token := hex.EncodeToString(word)
-	_, err = fmt.Fprintf(w, "::stop-commands::%s\n", token)
-	return func() error {
-		_, err := fmt.Fprintf(w, "::%s::\n", token)
+	token := rand.Text()
+	if _, err := fmt.Fprintf(w, "::stop-commands::%s\n", token); err != nil {
 		return err
-	}, err
+	}
+	err := write()
+	_, resumed := fmt.Fprintf(w, "::%s::\n", token)
+	return errors.Join(err, resumed)
 }
 
 // tell writes the annotations and adds the page to the step's summary. That the page

@@ -163,7 +163,7 @@ func TestAJobOfGitHub(t *testing.T) {
 	code, stdout, stderr := gapless(t, small("--defect", "S03")...)
 	token, rest, _ := strings.Cut(strings.TrimPrefix(stdout, "::stop-commands::"), "\n")
 	quiet, told, again := strings.Cut(rest, "\n::"+token+"::\n")
-	if code != exitViolated || stderr != "" || len(token) < 32 || !again || !strings.Contains(quiet, "VIOLATED") ||
+	if code != exitViolated || stderr != "" || len(token) < 26 || !again || !strings.Contains(quiet, "VIOLATED") ||
 		!strings.HasPrefix(told, "::error title=gapless%3A no-duplicate violated::") {
 		t.Errorf("exit code %d\n%s\n%s", code, stdout, stderr)
 	}

@@ -207,5 +207,5 @@ func (p probeSink) write(cmd *cobra.Command, r *probe.Report, clauses bool) erro
 			return fmt.Errorf("-o: %w", err)
 		}
 	}
-	return r.Text(cmd.OutOrStdout(), clauses)
+	return silenced(cmd.OutOrStdout(), inJob(os.Getenv), func() error { return r.Text(cmd.OutOrStdout(), clauses) })
 }

@@ -45,7 +45,7 @@ func TestProbe(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	for _, want := range []string{
-		`^gapless probe  http://127\.0\.0\.1:\d+/mcp  gapless 1\n2025-11-25, tool emit, 4\.\d s\n`, `\n  ok ping +MUST `, `\n  ok priming +SHOULD `,
+		`^gapless probe  http://127\.0\.0\.1:\d+/mcp  gapless 1\n2025-11-25, tool emit, \d+\.\d s\n`, `\n  ok ping +MUST `, `\n  ok priming +SHOULD `,
 		`\n\d+ rows: \d+ conforming, 0 deviating, `,
 	} {
 		if !regexp.MustCompile(want).MatchString(stdout) {
@@ -59,6 +59,16 @@ func TestProbe(t *testing.T) {
 	var r probe.Report
 	if err := json.Unmarshal(raw, &r); err != nil || r.Gapless != probe.Format || r.Target.URL != url || r.Summary.Rows != len(r.Rows) {
 		t.Errorf("%v: %+v", err, r.Summary)
+	}
+}
+
+// TestProbeInAJobOfGitHub: nothing that the server says is taken for a command.
+func TestProbeInAJobOfGitHub(t *testing.T) {
+	t.Setenv("GITHUB_ACTIONS", "true")
+	code, stdout, _ := gapless(t, "probe", probed(t, nil), "--budget", "1s")
+	token, rest, _ := strings.Cut(strings.TrimPrefix(stdout, "::stop-commands::"), "\n")
+	if code != exitHolds || len(token) < 26 || !strings.HasPrefix(rest, "gapless probe") || !strings.HasSuffix(rest, "\n::"+token+"::\n") {
+		t.Errorf("exit code %d\n%s", code, stdout)
 	}
 }
 
