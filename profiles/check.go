@@ -288,6 +288,10 @@ func (p Profile) checkRest(f *findings) {
 		f.least("reach."+path, v, 0)
 	}
 	for figure, limits := range p.Thresholds {
+		if !slices.Contains(figures(), figure) { // a limit on nothing would gate nothing
+			f.add("thresholds", "unknown figure %s; %s", quote(figure), meant(figure, figures()))
+			continue
+		}
 		for i, t := range limits {
 			if err := t.check(figure); err != nil {
 				f.add(fmt.Sprintf("thresholds.%s[%d]", figure, i), "%v", err)

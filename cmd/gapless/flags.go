@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,9 +139,18 @@ func setBytes(p *profiles.Profile, v string) error {
 	return p.Emit.Bytes.UnmarshalText([]byte(v))
 }
 
+// templates finds what is filled in anew for every call.
+var templates = regexp.MustCompile(`\{\{.*?\}\}`)
+
+func escapeQuotes(s string) string { return strings.ReplaceAll(s, `"`, `\"`) }
+
 func setArgs(p *profiles.Profile, v string) error {
 	var args map[string]any
-	if err := json.Unmarshal([]byte(v), &args); err != nil || args == nil {
+	err := json.Unmarshal([]byte(v), &args)
+	if err != nil { // quotes inside a template need no escape here
+		err = json.Unmarshal([]byte(templates.ReplaceAllStringFunc(v, escapeQuotes)), &args)
+	}
+	if err != nil || args == nil {
 		return errors.New(`must be a JSON object, such as '{"n": 60}'`)
 	}
 	firstCall(p).Args = args

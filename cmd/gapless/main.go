@@ -95,13 +95,13 @@ func (e verdictError) Error() string { return string(e) }
 
 func exitCode(err error) int {
 	var usage usageError
-	var misnamed *lab.MisnamedError
+	var misused *lab.MisusedError
 	var unreachable *lab.UnreachableError
 	var word verdictError
 	switch {
 	case err == nil:
 		return exitHolds
-	case errors.As(err, &usage), errors.As(err, &misnamed):
+	case errors.As(err, &usage), errors.As(err, &misused):
 		return exitUsage
 	case errors.As(err, &unreachable):
 		return exitUnreachable

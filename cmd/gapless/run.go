@@ -90,6 +90,9 @@ func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
 	if f.plan {
 		return printPlan(cmd, p, offer, f)
 	}
+	if err := free(f.save); err != nil {
+		return usageError{err}
+	}
 	if err := guardTarget(cmd, &p, f.yes); err != nil {
 		return usageError{err}
 	}
@@ -150,6 +153,22 @@ func steer(cmd *cobra.Command, f *runFlags, c lab.Config, out *outputs, remote *
 	}
 	remote.linger(cmd, f, ended)
 	return verdictOf(r)
+}
+
+// free tells that a run can be saved to dir, which is new or has nothing in it.
+func free(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	switch entries, err := os.ReadDir(dir); {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("--save: %w", err)
+	case len(entries) > 0:
+		return fmt.Errorf("--save: %s has something in it; a run is saved into a new directory", dir)
+	}
+	return nil
 }
 
 func printPlan(cmd *cobra.Command, p profiles.Profile, offer *lab.Offer, f *runFlags) error {

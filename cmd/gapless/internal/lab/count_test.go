@@ -122,15 +122,26 @@ func TestACallThatTheTargetDoesNotOffer(t *testing.T) {
 		p := thirdParty(t)
 		p.Target.URL, p.Calls = goSDK(t), []profiles.Call{tc.call}
 		_, err := Run(t.Context(), Config{Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("s"), Start: running(t, p.Target)})
-		var misnamed *MisnamedError
-		if !errors.As(err, &misnamed) {
+		var misused *MisusedError
+		if !errors.As(err, &misused) {
 			t.Fatalf("error %v", err)
 		}
 		for _, text := range tc.says {
-			if !strings.Contains(misnamed.Text, text) {
-				t.Errorf("%q does not name %s", misnamed.Text, text)
+			if !strings.Contains(misused.Text, text) {
+				t.Errorf("%q does not name %s", misused.Text, text)
 			}
 		}
+	}
+}
+
+// TestAPointerToNothing: who says where the numbers are has to be told that they are not.
+func TestAPointerToNothing(t *testing.T) {
+	p := thirdParty(t)
+	p.Target.URL, p.Calls = goSDK(t), []profiles.Call{call("count")}
+	p.Calls[0].Expect.Sequence = "/params/seq"
+	r := load(t, p)
+	if r.Verdict != result.Inconclusive || !strings.Contains(r.Sentence, "no numbers 1, 2, 3 … at /params/seq") {
+		t.Errorf("%s %s", r.Verdict, r.Sentence)
 	}
 }
 

@@ -123,6 +123,21 @@ func TestExecOfAServerThatIsNoServer(t *testing.T) {
 	}
 }
 
+// TestAnInterruptEndsTheWaitForAServer: nobody waits half a minute for what was given up.
+func TestAnInterruptEndsTheWaitForAServer(t *testing.T) {
+	p := started(t, "never")
+	start, err := Target(p.Target, os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	halt, began := make(chan struct{}), time.Now()
+	time.AfterFunc(200*time.Millisecond, func() { close(halt) })
+	_, err = Run(t.Context(), Config{Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("s"), Start: start, Halt: halt})
+	if !errors.Is(err, context.Canceled) || time.Since(began) > 15*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}
+
 // TestExecBesideAnotherServer: what answers already would be tested instead.
 func TestExecBesideAnotherServer(t *testing.T) {
 	p := started(t, "well")

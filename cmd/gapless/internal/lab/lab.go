@@ -249,6 +249,10 @@ func (x *experiment) prepare(c *control) (trial, error) {
 func (x *experiment) compared(setup judge.Setup, twins []*twin.Twin, why []string) []*twin.Twin {
 	used := make([]*twin.Twin, len(twins))
 	for i, c := range setup.Calls {
+		at := x.c.Profile.Calls[i].Expect.Sequence
+		if c.Twin > 0 && at != "" && at != profiles.DefaultCall().Expect.Sequence && x.c.Profile.Judge.Oracle != string(judge.OracleTwin) {
+			x.doubt = fmt.Sprintf("the messages of %s carry no numbers 1, 2, 3 … at %s", c.Name, at)
+		}
 		switch {
 		case setup.Oracle == judge.OracleTwin && c.Twin > 0:
 			used[i] = twins[i]
@@ -299,13 +303,37 @@ func reach(p profiles.Profile) []judge.Want {
 	return wants
 }
 
+// start makes the target reachable. An interrupt ends the wait for it.
+func start(ctx context.Context, c Config) (*Endpoint, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	over := make(chan struct{})
+	defer close(over)
+	go func() { // ends with start
+		select {
+		case <-c.Halt:
+			cancel()
+		case <-over:
+		}
+	}()
+	endpoint, err := c.Start(ctx)
+	select {
+	case <-c.Halt:
+		if err != nil {
+			return nil, errors.Join(context.Canceled, err)
+		}
+	default:
+	}
+	return endpoint, err
+}
+
 func begin(ctx context.Context, c Config) (*experiment, error) {
 	x := &experiment{c: c, began: time.Now(), usage: measure()}
 	var err error
 	if x.limits, err = limits(c.Profile); err != nil {
 		return nil, err
 	}
-	endpoint, err := c.Start(ctx)
+	endpoint, err := start(ctx, c)
 	if err != nil {
 		return nil, err
 	}

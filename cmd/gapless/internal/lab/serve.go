@@ -61,6 +61,9 @@ func Check(p profiles.Profile) error {
 			return err
 		}
 	}
+	if _, err := calls(p, "check", 0); err != nil {
+		return err
+	}
 	_, err := NewPlans(p, 0, Assume(p), 0)
 	return err
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/gapless-dev/gapless/profiles"
 )
 
-// A MisnamedError says that the target does not offer what the profile calls, with what
-// it does offer.
-type MisnamedError struct{ Text string }
+// A MisusedError is about what the user asked for: the target does not offer what the
+// profile calls, or is there before it was started.
+type MisusedError struct{ Text string }
 
-func (e *MisnamedError) Error() string { return e.Text }
+func (e *MisusedError) Error() string { return e.Text }
 
 // look asks a target that is not ours what it offers, so that a wrong name or a missing
 // argument is told before the load. What cannot be listed is called without asking.
@@ -44,7 +44,7 @@ func (x *experiment) look(ctx context.Context) error {
 	var all []error
 	for _, c := range x.c.Profile.Calls {
 		if err := check(offers, c); err != nil {
-			all = append(all, &MisnamedError{err.Error()})
+			all = append(all, &MisusedError{err.Error()})
 		}
 	}
 	return errors.Join(all...)

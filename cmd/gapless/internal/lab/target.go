@@ -97,7 +97,7 @@ func hostOf(text string) string {
 func (e *Endpoint) exec(ctx context.Context, t profiles.Target) (*Endpoint, error) {
 	if conn, err := e.Dial(ctx, "tcp", hostOf(e.URL)); err == nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("target.exec: something answers at %s before the server was started; stop it, or leave exec out to test it", e.Shown)
+		return nil, &MisusedError{fmt.Sprintf("target.exec: something answers at %s before the server was started; stop it, or leave exec out to test it", e.Shown)}
 	}
 	log := &tail{limit: logLimit}
 	p, err := process.Start(process.Config{Command: t.Exec, Log: log})

@@ -171,9 +171,9 @@ func parseAction(s string) (part, error) {
 			return strconv.FormatInt(lo+int64(key("rand "+rest, seed, stream)%uint64(hi-lo+1)), 10)
 		}}, nil
 	case "file":
-		path, err := strconv.Unquote(rest)
+		path, err := unquote(rest)
 		if err != nil {
-			return bad(`{{file "input.txt"}}`)
+			return bad(`{{file "input.txt"}} or {{file 'input.txt'}}`)
 		}
 		text, err := readBounded(path)
 		if err != nil {
@@ -182,6 +182,14 @@ func parseAction(s string) (part, error) {
 		return part{text: inside(text)}, nil
 	}
 	return part{}, fmt.Errorf(`%s: unknown; known: {{seq}}, {{uuid}}, {{rand 1 100}}, {{file "input.txt"}}`, s)
+}
+
+// unquote takes single quotes too, which need no escape inside JSON.
+func unquote(s string) (string, error) {
+	if n := len(s); n > 2 && s[0] == '\'' && s[n-1] == '\'' {
+		return s[1 : n-1], nil
+	}
+	return strconv.Unquote(s)
 }
 
 func readBounded(path string) (string, error) {

@@ -43,6 +43,7 @@ func TestTemplates(t *testing.T) {
 		{`{"n":"{{rand -3 -3}}{{seq}}"}`, `{"n":"-37"}`},
 		{`{"n":"{{}"}`, `{"n":"{{}"}`},
 		{`{"f":"{{file \"` + filepath.ToSlash(file) + `\"}}"}`, `{"f":"a \"b\"\n{{seq}}"}`},
+		{`{"f":"{{file '` + filepath.ToSlash(file) + `'}}"}`, `{"f":"a \"b\"\n{{seq}}"}`},
 		{`{"f":"<{{file \"` + filepath.ToSlash(file) + `\"}}>"}`, `{"f":"\u003ca \"b\"\n{{seq}}\u003e"}`},
 	} {
 		if got := expand(t, tc.args, 1, 7); got != tc.want {
