@@ -123,6 +123,7 @@ func (s Secret) run(ctx context.Context, setting string) (credential, error) {
 	limited, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(limited, name, s.Command[1:]...)
+	lead(cmd)
 	cmd.WaitDelay = time.Second // what it has started may keep its stdout open
 	out := &firstLine{}
 	cmd.Stdout = out
