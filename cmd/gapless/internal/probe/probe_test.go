@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/client"
+	"github.com/gapless-dev/gapless/loadgen/wire"
 	"github.com/gapless-dev/gapless/refserver"
 )
 
@@ -340,5 +341,42 @@ func TestAFloodIsBounded(t *testing.T) {
 	}
 	if !errors.Is(st.ended, errFlood) || kept > idBytes+keptResults*keptBytes {
 		t.Errorf("%d events, %d bytes, ended by %v", len(st.all), kept, st.ended)
+	}
+}
+
+func TestMisplaced(t *testing.T) {
+	said := func(words string) (all []event) {
+		for _, c := range words {
+			all = append(all, event{hash: uint64(c)})
+		}
+		return all
+	}
+	for _, tc := range []struct {
+		all, full string
+		want      int
+	}{
+		{"abc", "abc", 0}, {"bcd", "abcd", 0}, {"acd", "abcd", 0}, {"axb", "ab", 0},
+		{"acb", "abc", 1}, {"cab", "abc", 2}, {"abab", "ab", 1}, {"aab", "ab", 0},
+		{"bab", "abab", 0}, // a tool that says tick, tock, tick, tock
+		{"bbaa", "abab", 2},
+	} {
+		if got := misplaced(said(tc.all), said(tc.full)); got != tc.want {
+			t.Errorf("%s of %s: %d, want %d", tc.all, tc.full, got, tc.want)
+		}
+	}
+}
+
+// TestTheSameWordsOnTwoStreams are one message only if they say whose they are.
+func TestTheSameWordsOnTwoStreams(t *testing.T) {
+	words := event{kind: wire.KindNotification, hash: 1}
+	marked := event{kind: wire.KindNotification, hash: 2, token: "t"}
+	for want, e := range map[Status]event{Conforming: words, Deviating: marked} {
+		x := &run{sheet: newSheet()}
+		on := func(all ...event) *call { return &call{stream: &stream{sse: true, all: all}} }
+		none := &resumed{stream: &stream{}}
+		x.broadcastRows(&stream{sse: true}, [2]*call{on(e), on(e)}, [2]*resumed{none, none})
+		if row := x.sheet.rows["one-stream-per-message"]; row.Status != want {
+			t.Errorf("%+v: %s, %s", e, row.Status, row.Seen)
+		}
 	}
 }

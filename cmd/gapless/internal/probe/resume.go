@@ -236,20 +236,22 @@ func lacking(all, full []event) int {
 	return count(full, func(e event) bool { return !have[e.hash] })
 }
 
-// misplaced counts the messages that come before one that full has earlier.
+// misplaced counts the messages that come before one that full has earlier. Of equal
+// messages any may have come, and one that comes again is no matter of order.
 func misplaced(all, full []event) int {
-	place := map[uint64]int{}
+	places := map[uint64][]int{}
 	for i, e := range full {
-		place[e.hash] = i
+		places[e.hash] = append(places[e.hash], i)
 	}
 	n, last := 0, -1
 	for _, e := range all {
-		at, ok := place[e.hash]
-		if !ok {
-			continue
+		of := places[e.hash]
+		switch next, _ := slices.BinarySearch(of, last+1); {
+		case next < len(of):
+			last = of[next]
+		case next > 0:
+			n += b2i(of[next-1] != last)
 		}
-		n += b2i(at < last)
-		last = max(last, at)
 	}
 	return n
 }
@@ -345,7 +347,7 @@ func (x *run) broadcastRows(live *stream, calls [2]*call, back [2]*resumed) {
 	streams := [][]event{slices.Concat(calls[0].all, back[0].all), slices.Concat(calls[1].all, back[1].all), live.all}
 	for i, all := range streams {
 		for _, e := range all {
-			if e.kind == 0 {
+			if e.token == "" && e.rpcID == "" { // two calls may log the same words
 				continue
 			}
 			at, ok := on[e.hash]
