@@ -242,17 +242,20 @@ type pool struct {
 	shut bool
 }
 
-// take returns a link that rested for less than [fresh], or nil.
+// take returns a link that rested for less than [fresh] and is still there, or nil.
 func (p *pool) take(now time.Duration) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := len(p.idle)
-	if n == 0 {
-		return nil
-	}
-	if l := p.idle[n-1]; now-l.rested < fresh {
-		p.idle = p.idle[:n-1]
-		return l
+	for n := len(p.idle); n > 0; n = len(p.idle) {
+		l := p.idle[n-1]
+		if now-l.rested >= fresh {
+			break
+		}
+		p.idle[n-1], p.idle = nil, p.idle[:n-1]
+		if !gone(l.Link) {
+			return l
+		}
+		l.close()
 	}
 	p.drop()
 	return nil
