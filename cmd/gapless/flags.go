@@ -31,7 +31,7 @@ func overrides() []override {
 	return append(reachOverrides(), []override{
 		{"target", "URL", "test this server (default: the reference server, started for the run)", "target.url",
 			func(p *profiles.Profile, v string) error { p.Target.URL = v; return nil }},
-		{"exec", "CMD", "start the server with this command first, stop it afterwards", "target.exec",
+		{"exec", "CMD", "start the server with this command first, stop it afterwards; it is written down with the run, so keep secrets in the environment", "target.exec",
 			func(p *profiles.Profile, v string) error { p.Target.Exec = v; return nil }},
 		{"transport", "T", "http, or stdio with --exec", "target.transport",
 			func(p *profiles.Profile, v string) error { p.Target.Transport = v; return nil }},
