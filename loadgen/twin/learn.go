@@ -152,6 +152,9 @@ func (l *learner) compare(first, other []byte) error {
 			if _, known := l.volatile[a[i].place]; !known {
 				l.volatile[a[i].place] = pointer(first, a[i].place)
 			}
+			if len(l.volatile) > maxVolatile {
+				return nil // Learn says so; naming every place would take the square of their number
+			}
 		}
 	}
 	return nil
