@@ -31,6 +31,9 @@ type Config struct {
 	Credential func(context.Context) (string, error)
 	Limits     wire.Limits   // Line and Event: 0 means 4 MiB here
 	Timeout    time.Duration // of one exchange with its answer; 0: 10 s
+	// Patience bounds for how long a server that limits the rate is asked again, beyond
+	// the Timeout of each try; 0: 429 and 503 are answers as any other.
+	Patience time.Duration
 }
 
 // A Client asks one MCP endpoint. It may be used by several goroutines.
@@ -90,6 +93,9 @@ type Request struct {
 // must be called.
 type Answer struct {
 	*wire.Response
+	Sent   time.Time     // when the try began that it answers
+	Waited time.Duration // for a server that limited the rate, up to Sent
+
 	c     *Client
 	ctx   context.Context
 	conn  *wire.Conn
@@ -99,15 +105,13 @@ type Answer struct {
 	secrets []string // values of the request that a server must not make us repeat
 }
 
-// Open dials, sends the request and waits for the head of the answer. The Timeout bounds
-// all of it, and then the body until [Answer.Until] says otherwise; the end of ctx closes
-// the link. Errors: *[UnreachableError] when no link was had, else those of
-// [wire.Conn.RoundTrip].
-func (c *Client) Open(ctx context.Context, req Request) (*Answer, error) {
+// once is [Client.Open] without patience.
+func (c *Client) once(ctx context.Context, req Request) (*Answer, error) {
 	if c.host == "" {
 		return nil, &UnreachableError{Err: errors.New("the URL is not of the form http://HOST/PATH")}
 	}
-	until := time.Now().Add(c.c.Timeout)
+	began := time.Now()
+	until := began.Add(c.c.Timeout)
 	fields, err := c.fields(ctx, req)
 	if err != nil {
 		return nil, err
@@ -121,7 +125,7 @@ func (c *Client) Open(ctx context.Context, req Request) (*Answer, error) {
 	if req.Forge != nil {
 		link = &forger{Conn: link, forge: req.Forge}
 	}
-	a := &Answer{c: c, ctx: ctx, conn: wire.NewConn(link, c.c.Limits), link: link}
+	a := &Answer{Sent: began, c: c, ctx: ctx, conn: wire.NewConn(link, c.c.Limits), link: link}
 	a.leave = context.AfterFunc(ctx, func() { _ = link.Close() }) // the end of an exchange has no use for the error
 	if err := a.round(req, fields, until); err != nil {
 		a.Close()
@@ -195,6 +199,17 @@ func (a *Answer) Until(t time.Time) error { return a.link.SetDeadline(t) }
 
 // Link returns the link of the exchange.
 func (a *Answer) Link() net.Conn { return a.link }
+
+// Strike makes a text of the server's printable, in one line, without what was secret of
+// the request.
+func (a *Answer) Strike(text string) string {
+	for _, secret := range a.secrets {
+		if len(secret) >= shortestSecret {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return shorten(printable(text))
+}
 
 // Close closes the link; what was not read is lost.
 func (a *Answer) Close() {

@@ -45,12 +45,15 @@ type StatusError struct {
 	Status   int
 	Location string    // where a redirect leads: scheme, host and path; else empty
 	RPC      *RPCError // the body, when it was a JSON-RPC error; else nil
+	WantsTLS bool      // the server says that it speaks TLS there
 }
 
 func (e *StatusError) Error() string {
 	switch {
 	case e.Location != "":
 		return fmt.Sprintf("%s: it redirects to %s; gapless follows no redirects, give that URL", e.Method, shorten(e.Location))
+	case e.WantsTLS:
+		return fmt.Sprintf("%s: status %d: it speaks TLS there: https:// instead of http://?", e.Method, e.Status)
 	case e.RPC != nil:
 		return fmt.Sprintf("%s: status %d: %s", e.Method, e.Status, shorten(e.RPC.Message))
 	}

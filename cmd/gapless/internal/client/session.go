@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -341,8 +342,23 @@ func (a *Answer) refused(method string) error {
 	var envelope struct {
 		Error *rpcBody `json:"error"`
 	}
-	if data, err := a.ReadAll(refusalBytes); err == nil && json.Unmarshal(data, &envelope) == nil && envelope.Error != nil {
+	data, err := a.ReadAll(refusalBytes)
+	if err == nil && json.Unmarshal(data, &envelope) == nil && envelope.Error != nil {
 		e.RPC = envelope.Error.named(method)
 	}
+	e.WantsTLS = a.Status == 400 && wantsTLS(data)
 	return e
+}
+
+// wantsTLS tells what servers answer to plain HTTP where they speak TLS.
+func wantsTLS(body []byte) bool {
+	for _, words := range []string{
+		"HTTP request to an HTTPS server", "HTTP request was sent to HTTPS port", "speaking plain HTTP to an SSL-enabled server port",
+		"combination of host and port requires TLS",
+	} {
+		if bytes.Contains(body, []byte(words)) {
+			return true
+		}
+	}
+	return false
 }
