@@ -175,6 +175,10 @@ func printPlan(cmd *cobra.Command, p profiles.Profile, offer *lab.Offer, f *runF
 	if offer == nil {
 		assumed := lab.Assume(p)
 		offer = &assumed
+		if !p.Reference() { // on stderr: the plan itself is there to be compared
+			fmt.Fprintf(cmd.ErrOrStderr(), "gapless: assumed: %d messages a call, event ids and a priming event; "+
+				"a run learns from its control calls what is true, and its faults may lie elsewhere\n", assumed.Messages[0])
+		}
 	}
 	plans, err := lab.NewPlans(p, f.seed, *offer, f.stream)
 	if err != nil {

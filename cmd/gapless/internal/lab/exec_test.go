@@ -138,6 +138,26 @@ func TestAnInterruptEndsTheWaitForAServer(t *testing.T) {
 	}
 }
 
+// TestExecAtAWrongURL: a server that is there, but not at this URL, is told soon.
+func TestExecAtAWrongURL(t *testing.T) {
+	p := started(t, "well")
+	p.Target.URL = strings.Replace(p.Target.URL, "/mcp", "/mpc", 1)
+	start, err := Target(p.Target, os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	_, err = start(t.Context())
+	for _, want := range []string{"404", "is this the URL of its MCP endpoint?", "hello from the server"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	if time.Since(began) > 20*time.Second {
+		t.Errorf("it took %v", time.Since(began))
+	}
+}
+
 // TestExecBesideAnotherServer: what answers already would be tested instead.
 func TestExecBesideAnotherServer(t *testing.T) {
 	p := started(t, "well")

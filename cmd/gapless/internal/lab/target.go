@@ -113,6 +113,10 @@ func (e *Endpoint) exec(ctx context.Context, t profiles.Target) (*Endpoint, erro
 	return &started, nil
 }
 
+// wrongURL is for how long a server may answer that there is nothing at the URL: some open
+// their port before their routes.
+const wrongURL = 3 * time.Second
+
 // ready waits until the server answers initialize.
 func (e *Endpoint) ready(ctx context.Context, t profiles.Target, p *process.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, t.ReadyTimeout.Std())
@@ -120,21 +124,40 @@ func (e *Endpoint) ready(ctx context.Context, t profiles.Target, p *process.Proc
 	c := e.ask(t)
 	pause := time.NewTicker(50 * time.Millisecond)
 	defer pause.Stop()
+	var last error
+	var refused time.Time // since when it answers that there is nothing
 	for {
 		s, err := c.Initialize(ctx, string(t.Protocol))
 		if err == nil {
 			s.Close(ctx)
 			return nil
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err // what was seen before time was up says more
+		}
+		var status *client.StatusError
+		switch {
+		case !errors.As(err, &status) || status.Status != 404 && status.Status != 405:
+			refused = time.Time{}
+		case refused.IsZero():
+			refused = time.Now()
+		case time.Since(refused) > wrongURL:
+			return e.unready(p, fmt.Errorf("the server is there, but %w: is this the URL of its MCP endpoint?", last))
+		}
 		select {
 		case <-p.Exited():
 			return &UnreachableError{fmt.Errorf("no server at %s", e.Shown)} // Stop says how it died
 		case <-ctx.Done():
-			if last := p.LastWords(); last != "" {
-				err = fmt.Errorf("%w; its last words:\n%s", err, last)
-			}
-			return &UnreachableError{fmt.Errorf("the server did not answer initialize at %s within %v: %w", e.Shown, t.ReadyTimeout, err)}
+			return e.unready(p, fmt.Errorf("the server did not answer initialize at %s within %v: %w", e.Shown, t.ReadyTimeout, last))
 		case <-pause.C:
 		}
 	}
+}
+
+// unready adds what the server has printed: often the URL at which it does answer.
+func (e *Endpoint) unready(p *process.Process, err error) error {
+	if words := p.LastWords(); words != "" {
+		err = fmt.Errorf("%w; its last words:\n%s", err, words)
+	}
+	return &UnreachableError{err}
 }
