@@ -16,6 +16,15 @@ const (
 	shownNeeds = 8
 )
 
+// referenceTool is what is called where nobody named a tool; few other servers have it.
+const referenceTool = "emit"
+
+// advice keeps the values of an example from making calls that are over before a cut.
+const advice = "choose values that make a call last a second or two"
+
+// noArguments says of a tool or a prompt that its name is enough.
+const noArguments = "needs no arguments"
+
 // Check says why the tool cannot be called with these arguments: there is none of this name
 // ([Survey.Complain]), or required arguments are missing. nil: as far as the list tells it can.
 func (s Survey) Check(name string, args map[string]any) error {
@@ -24,7 +33,11 @@ func (s Survey) Check(name string, args map[string]any) error {
 		return fmt.Errorf("%s", s.Complain(name))
 	}
 	t := s.Tools[i]
-	if why := t.lacks(without(t.Required, args)); why != "" {
+	missing := without(t.Required, args)
+	if why := t.lacks(missing); why != "" {
+		if len(missing) > 0 && !t.tasks {
+			why += " (" + advice + ")"
+		}
 		return fmt.Errorf("tool %s %s", show(name), why)
 	}
 	return nil
@@ -36,12 +49,12 @@ func (s Survey) CheckPrompt(name string, args map[string]any) error {
 	if i < 0 {
 		offers := make([]offer, len(s.Prompts))
 		for i, p := range s.Prompts {
-			offers[i] = offer{name: p.Name, about: p.Description, usable: len(p.Required) == 0}
+			offers[i] = offer{name: p.Name, about: p.Description, usable: len(p.Required) == 0, needs: noArguments}
 			if len(p.Required) > 0 {
 				offers[i].needs = "needs " + enumerate(p.Required)
 			}
 		}
-		return fmt.Errorf("%s", complain("prompt", name, offers, s.noPrompts))
+		return fmt.Errorf("%s", complain(fmt.Sprintf("no prompt %q", show(name)), name, offers, s.noPrompts))
 	}
 	if missing := without(s.Prompts[i].Required, args); len(missing) > 0 {
 		return fmt.Errorf("prompt %s needs %s", show(name), enumerate(missing))
@@ -52,11 +65,20 @@ func (s Survey) CheckPrompt(name string, args map[string]any) error {
 // Complain is the text for a tool that the server does not have: what may have been meant,
 // and what there is.
 func (s Survey) Complain(name string) string {
-	offers := make([]offer, len(s.Tools))
+	offers, advise := make([]offer, len(s.Tools)), false
 	for i, t := range s.Tools {
-		offers[i] = offer{name: t.Name, about: t.Description, usable: t.Usable, needs: t.Why}
+		offers[i] = offer{name: t.Name, about: t.Description, usable: t.Usable, needs: cmp.Or(t.Why, noArguments)}
+		advise = advise || t.example != ""
 	}
-	return complain("tool", name, offers, s.noTools)
+	about := fmt.Sprintf("no tool %q", show(name))
+	if name == referenceTool && len(offers) > 0 {
+		about, name = "name the tool to call with --tool", ""
+	}
+	text := complain(about, name, offers, s.noTools)
+	if advise {
+		text += "\n" + advice
+	}
+	return text
 }
 
 // ComplainResource is [Survey.Complain] for a resource. A server may have resources that it
@@ -66,19 +88,19 @@ func (s Survey) ComplainResource(uri string) string {
 	for i, r := range s.Resources {
 		offers[i] = offer{name: r.URI, about: r.Name, usable: true}
 	}
-	return complain("resource", uri, offers, s.noResources)
+	return complain(fmt.Sprintf("no resource %q", show(uri)), uri, offers, s.noResources)
 }
 
 // An offer is one thing of a list.
 type offer struct {
 	name, about string
 	usable      bool
-	needs       string
+	needs       string // "": nothing is to be said
 }
 
-func complain(kind, name string, offers []offer, missing error) string {
+func complain(about, name string, offers []offer, missing error) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "no %s %q", kind, show(name))
+	b.WriteString(about)
 	switch {
 	case missing != nil:
 		fmt.Fprintf(&b, ": the server has no list of them (%s)", plain(missing.Error(), 200))
@@ -103,11 +125,10 @@ func complain(kind, name string, offers []offer, missing error) string {
 		return strings.Compare(x.name, y.name)
 	})
 	for _, o := range offers[:min(len(offers), shownItems)] {
-		state := "usable"
-		if !o.usable {
-			state = o.needs
+		fmt.Fprintf(&b, "\n  %s", show(o.name))
+		if o.needs != "" {
+			b.WriteString("  " + o.needs)
 		}
-		fmt.Fprintf(&b, "\n  %s  %s", show(o.name), state)
 		if about := plain(o.about, shownText); about != "" {
 			fmt.Fprintf(&b, "  (%s)", about)
 		}

@@ -74,7 +74,7 @@ func TestListReadsAllPages(t *testing.T) {
 	if err := s.CheckPrompt("q", nil); err == nil || !strings.HasPrefix(err.Error(), "no prompt \"q\"; did you mean p? the server offers:\n  p  needs who") {
 		t.Error(err)
 	}
-	if got := s.ComplainResource("file:///y"); got != "no resource \"file:///y\"; did you mean file:///x? the server offers:\n  file:///x  usable  (x)" {
+	if got := s.ComplainResource("file:///y"); got != "no resource \"file:///y\"; did you mean file:///x? the server offers:\n  file:///x  (x)" {
 		t.Error(got)
 	}
 }
@@ -156,7 +156,7 @@ func TestExample(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := list(t, tools(`[{"name":"t","inputSchema":`+c.schema+`}]`))
 			err := s.Check("t", nil)
-			if err == nil || !strings.HasSuffix(err.Error(), ": --args '"+c.want+"'") {
+			if err == nil || !strings.HasSuffix(err.Error(), ": --args '"+c.want+"' ("+advice+")") {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
@@ -175,8 +175,8 @@ func TestCheck(t *testing.T) {
 		want string
 	}{
 		{"count", map[string]any{"n": 1, "seed": nil}, ""},
-		{"count", map[string]any{"n": "secret"}, `tool count needs seed: --args '{"n": 1, "seed": "x"}'`},
-		{"count", nil, `tool count needs n, seed: --args '{"n": 1, "seed": "x"}'`},
+		{"count", map[string]any{"n": "secret"}, `tool count needs seed: --args '{"n": 1, "seed": "x"}' (` + advice + `)`},
+		{"count", nil, `tool count needs n, seed: --args '{"n": 1, "seed": "x"}' (` + advice + `)`},
 		{"free", nil, ""},
 		{"odd", nil, ""},
 		{"slow", nil, "tool slow can be called as a task only, which gapless does not do"},
@@ -199,16 +199,18 @@ func TestComplain(t *testing.T) {
 		{"name":"echo"},
 		{"name":"account"}]`))
 	const offers = ` the server offers:
-  account  usable
-  echo  usable
-  zeta  usable  (the last)
-  count  needs n: --args '{"n": 1}'  (Counts up, and tells)`
+  account  needs no arguments
+  echo  needs no arguments
+  zeta  needs no arguments  (the last)
+  count  needs n: --args '{"n": 1}'  (Counts up, and tells)
+choose values that make a call last a second or two`
 	for name, want := range map[string]string{
 		"coutn": `no tool "coutn"; did you mean count?` + offers,
 		"COUNT": `no tool "COUNT"; did you mean count?` + offers,
 		"acc":   `no tool "acc"; did you mean account?` + offers,
 		"xyz":   `no tool "xyz";` + offers,
 		"":      `no tool "";` + offers,
+		"emit":  `name the tool to call with --tool;` + offers, // nobody named it
 	} {
 		for range 3 {
 			if got := s.Complain(name); got != want {
@@ -243,7 +245,7 @@ func TestHostileTexts(t *testing.T) {
 			t.Errorf("an order to the terminal: %q", text[i:min(len(text), i+20)])
 		}
 		lines := strings.Split(text, "\n")
-		if len(lines) > 22 {
+		if len(lines) > 23 {
 			t.Errorf("%d lines", len(lines))
 		}
 		for _, line := range lines {
@@ -252,7 +254,7 @@ func TestHostileTexts(t *testing.T) {
 			}
 		}
 	}
-	if text := s.Complain("x"); !strings.HasSuffix(text, "\n  and 481 more") {
+	if text := s.Complain("x"); !strings.HasSuffix(text, "\n  and 481 more\n"+advice) {
 		t.Errorf("the end is %q", text[len(text)-40:])
 	}
 }
