@@ -2,15 +2,19 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
+	"github.com/gapless-dev/gapless/internal/guard"
 	"github.com/gapless-dev/gapless/loadgen"
 	"github.com/gapless-dev/gapless/loadgen/history"
 	"github.com/gapless-dev/gapless/loadgen/judge"
+	"github.com/gapless-dev/gapless/loadgen/report"
 )
 
 // maxControlRecords bounds what is kept of one control call; a call of more
@@ -81,21 +85,53 @@ func (x *experiment) control(ctx context.Context) (*control, error) {
 	if x.compares() {
 		cfg.Raw = c.raw
 	}
+	cfg.Live = new(loadgen.Live)
+	silent := x.tellControl(ctx, cfg.Live, plan.Len())
 	report, err := loadgen.Run(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("control calls: %w", unreachable(err))
+	if err := errors.Join(unreachable(err), silent()); err != nil {
+		return nil, fmt.Errorf("control calls: %w", err)
 	}
 	c.target = report.Target
-	made := plan.Len()
-	switch n := report.Complaints; {
+	return c, x.doubts(c, report, plan.Len())
+}
+
+// tellControl tells Progress of the control calls, until the returned function is called.
+// Its error is a panic on the way.
+func (x *experiment) tellControl(ctx context.Context, live *loadgen.Live, planned int) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group guard.Group
+	if x.c.Progress != nil {
+		group.Go(func() {
+			x.every(ctx, func() {
+				p := live.Progress()
+				x.c.Progress(report.Progress{
+					Elapsed: time.Since(x.began), Phase: "control", Open: p.Open, Planned: int64(planned), Messages: p.Delivered,
+				})
+			})
+		})
+	}
+	return func() error {
+		cancel()
+		return group.Wait()
+	}
+}
+
+// doubts looks whether the control calls are what they were meant to be. Arguments that
+// every call is refused for are the user's, and end the run here.
+func (x *experiment) doubts(c *control, report loadgen.Report, made int) error {
+	n := report.Complaints
+	all := fmt.Sprintf("all %d control calls ended in an error: %s", made, clean(n.First))
+	switch {
+	case n.Count >= int64(made) && (strings.HasPrefix(n.First, "isError") || strings.Contains(n.First, "-32602")):
+		return &MisusedError{all + "; check the arguments (--args)"}
 	case n.Count >= int64(made):
-		x.doubt = fmt.Sprintf("all %d control calls ended in an error: %s", made, clean(n.First))
+		x.doubt = all
 	case n.Count > 0:
 		x.notes = append(x.notes, fmt.Sprintf("%d of %d control calls ended in an error: %s", n.Count, made, clean(n.First)))
 	case c.facts().Answered == 0:
 		x.doubt = fmt.Sprintf("none of the %d control calls was answered", made)
 	}
-	return c, nil
+	return nil
 }
 
 // histories are the records of the control calls.

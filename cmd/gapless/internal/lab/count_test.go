@@ -134,6 +134,18 @@ func TestACallThatTheTargetDoesNotOffer(t *testing.T) {
 	}
 }
 
+// TestArgumentsThatAreRefused: a load of the same refusal shows nothing.
+func TestArgumentsThatAreRefused(t *testing.T) {
+	p := thirdParty(t)
+	p.Target.URL, p.Calls = goSDK(t), []profiles.Call{call("count")}
+	p.Calls[0].Args["n"] = "sixty"
+	_, err := Run(t.Context(), Config{Profile: p, Seed: 7, Name: "0badcafe", Secret: []byte("s"), Start: running(t, p.Target)})
+	var misused *MisusedError
+	if !errors.As(err, &misused) || !strings.Contains(misused.Text, "all 3 control calls") || !strings.Contains(misused.Text, "--args") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestAPointerToNothing: who says where the numbers are has to be told that they are not.
 func TestAPointerToNothing(t *testing.T) {
 	p := thirdParty(t)

@@ -44,6 +44,9 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 		r.Run.Target.Store = p.Server.Store
 	}
 	fill(r, v)
+	if r.Verdict == result.Violated && x.doubt != "" { // else it is the sentence
+		r.Notes = append(r.Notes, x.doubt)
+	}
 	r.Thresholds = result.Evaluate(x.limits, export.Finished(load.Latencies, r))
 	if r.Verdict != result.Holds {
 		r.Why = append(x.notes, r.Why...) // they say most about what to do

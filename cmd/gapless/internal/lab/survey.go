@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/client"
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/survey"
@@ -29,7 +31,11 @@ func (x *experiment) look(ctx context.Context) error {
 	var late net.Error
 	switch {
 	case errors.As(err, &none):
-		return &UnreachableError{fmt.Errorf("target %s %w", x.endpoint.Shown, none)}
+		hint := ""
+		if errors.Is(err, io.EOF) && strings.HasPrefix(x.endpoint.Shown, "http://") {
+			hint = " (the link was closed without an answer: is it https:// instead of http://?)"
+		}
+		return &UnreachableError{fmt.Errorf("target %s %w%s", x.endpoint.Shown, none, hint)}
 	case errors.As(err, &late) && late.Timeout(): // once is enough
 		return &UnreachableError{fmt.Errorf("target %s did not answer initialize: %w", x.endpoint.Shown, err)}
 	}

@@ -36,6 +36,17 @@ func (x *experiment) accompany(ctx context.Context, cancel func(), n *chaos.Neme
 
 // tell tells Progress where the load is.
 func (x *experiment) tell(ctx context.Context, live *loadgen.Live, c *court, plan loadgen.Plan) {
+	x.every(ctx, func() {
+		p := live.Progress()
+		x.c.Progress(report.Progress{
+			Elapsed: time.Since(x.began), Phase: "load", Open: p.Open, Planned: int64(plan.Open()),
+			Messages: p.Delivered, Cuts: c.cuts.Load(), Resumes: p.Resumes, Violations: c.judge.Violations(),
+		})
+	})
+}
+
+// every calls f once per interval of the progress, until ctx is done.
+func (x *experiment) every(ctx context.Context, f func()) {
 	interval := x.c.Interval
 	if interval == 0 {
 		interval = time.Second
@@ -47,11 +58,7 @@ func (x *experiment) tell(ctx context.Context, live *loadgen.Live, c *court, pla
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			f()
 		}
-		p := live.Progress()
-		x.c.Progress(report.Progress{
-			Elapsed: time.Since(x.began), Phase: "load", Open: p.Open, Planned: int64(plan.Open()),
-			Messages: p.Delivered, Cuts: c.cuts.Load(), Resumes: p.Resumes, Violations: c.judge.Violations(),
-		})
 	}
 }
