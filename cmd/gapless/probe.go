@@ -17,6 +17,7 @@ import (
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/endpoint"
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/probe"
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/survey"
 	"github.com/gapless-dev/gapless/internal/guard"
 	"github.com/gapless-dev/gapless/loadgen/wire"
 	"github.com/gapless-dev/gapless/profiles"
@@ -56,12 +57,12 @@ Exit codes: 0 the questions were asked, whatever the answers were; 10 with
 		Example: `  gapless probe http://127.0.0.1:8931/mcp
   gapless probe http://127.0.0.1:3000/mcp --tool long_job --args '{"steps": 20}'
   gapless probe https://mcp.example.com/mcp --yes --token-env TOKEN -o json=probe.json`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: usageArgs(exactlyOne("URL", "gapless probe http://127.0.0.1:3000/mcp")),
 		RunE: func(cmd *cobra.Command, args []string) error { return runProbe(cmd, args[0], &f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.tool, "tool", "", "`NAME` of a tool that streams messages for some seconds")
-	flags.StringVar(&f.args, "args", "", "its arguments: a `JSON` object")
+	flags.StringVar(&f.args, "args", "", "arguments of --tool, a `JSON` object")
 	flags.StringVarP(&f.output, "output", "o", "", "json or json=`FILE`: the rows for programs")
 	flags.BoolVarP(&f.clauses, "verbose", "v", false, "the clause and its source under each row")
 	flags.BoolVar(&f.strict, "strict", false, "exit code 10 if any row deviates")
@@ -91,7 +92,10 @@ func runProbe(cmd *cobra.Command, url string, f *probeFlags) (err error) {
 	report, err := haltable(cmd.Context(), f.halt, c)
 	var far *client.UnreachableError
 	var bug *guard.PanicError
+	var misnamed *probe.NoToolError
 	switch {
+	case errors.As(err, &misnamed):
+		return usageError{complain(cmd.Context(), c.Client, misnamed)}
 	case errors.As(err, &far):
 		return &lab.UnreachableError{Err: far.Err}
 	case errors.As(err, &bug):
@@ -109,6 +113,20 @@ func runProbe(cmd *cobra.Command, url string, f *probeFlags) (err error) {
 		return verdictError("violated")
 	}
 	return nil
+}
+
+// complain says what tools there are instead of the one that was named.
+func complain(ctx context.Context, c client.Config, err *probe.NoToolError) error {
+	s, failed := client.New(c).Initialize(ctx, string(profiles.Default().Target.Protocol))
+	if failed != nil {
+		return err // without the list
+	}
+	defer s.Close(ctx)
+	offers, failed := survey.List(ctx, s)
+	if failed != nil {
+		return err
+	}
+	return errors.New(offers.Complain(err.Name))
 }
 
 // haltable runs the probe; the first interrupt ends what is being asked, not the report.

@@ -97,6 +97,7 @@ func TestProbeExitCodes(t *testing.T) {
 		{"somebody else's server", []string{"http://192.0.2.1/mcp"}, exitUsage, `^$`, `not on this machine: --yes`},
 		{"arguments of no tool", []string{odd, "--args", "{}"}, exitUsage, `^$`, `--tool`},
 		{"arguments that are no object", []string{odd, "--tool", "emit", "--args", "[]"}, exitUsage, `^$`, `JSON object`},
+		{"no such tool", []string{odd, "--tool", "emti"}, exitUsage, `^$`, `no tool "emti"; did you mean emit\? the server offers:\n  emit `},
 		{"too long", []string{odd, "--budget", "5m"}, exitUsage, `^$`, `--budget`},
 		{"another format", []string{odd, "-o", "junit"}, exitUsage, `^$`, `json=FILE`},
 		{"no such directory", []string{odd, "-o", "json=/nonexistent/x"}, exitUsage, `^$`, `nonexistent`},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/gapless-dev/gapless/internal/guard"
@@ -26,17 +27,25 @@ func resumeAttached(ctx context.Context, x *run) error {
 	had := len(c.all)
 	cursor := c.cursor()
 	var reading guard.Group
-	until := time.Now().Add(overlap)
-	reading.Go(func() { c.read(until, event.response) })
+	var enough atomic.Bool
+	reading.Go(func() {
+		for c.open() && c.response() == nil && !enough.Load() {
+			c.read(time.Now().Add(overlap/10), event.response)
+		}
+	})
 	st, err := x.get(ctx, s, cursor)
 	if err == nil {
 		defer st.close()
-		st.read(until, event.response)
+		st.read(time.Now().Add(overlap), event.response)
 	}
+	enough.Store(true)
 	if err := errors.Join(err, reading.Wait()); err != nil {
 		return err
 	}
 	x.account(c.stream, st)
+	if r := c.response(); r != nil && c.began.Add(r.at).Before(st.began) {
+		return errors.New("the call was over before the second connection was answered")
+	}
 	if !st.sse {
 		x.sheet.set("attached", Open, "%s", st.short())
 		x.sheet.set("one-consumer", Conforming, "the second connection is refused")
@@ -92,7 +101,7 @@ func goSilent(ctx context.Context, x *run) error {
 		return err
 	}
 	defer r.close()
-	x.sheet.set("half-open", Open, "%s", r.window())
+	x.window("half-open", r)
 	if r.sse {
 		r.read(time.Now().Add(firstWithin), event.response)
 	}
@@ -196,6 +205,9 @@ func reuseID(ctx context.Context, x *run) error {
 	st.read(time.Now().Add(x.Quiet), event.response)
 	c.read(time.Now().Add(firstWithin), event.response)
 	x.account(c.stream)
+	if st.a.Waited > 0 {
+		return errors.New("the server limits the rate, so that the call may have been over")
+	}
 	fate := "the call goes on to its response"
 	switch r := c.response(); {
 	case r == nil && c.open():

@@ -66,8 +66,14 @@ func (x *run) polled(ctx context.Context) (*control, error) {
 		return nil, err
 	}
 	defer func() { c.close() }()
-	parts := x.follow(ctx, c, callWithin)
+	parts, err := x.follow(ctx, c, callWithin)
 	x.account(parts...)
+	if err == nil {
+		err = c.complaint()
+	}
+	if err != nil {
+		return nil, err
+	}
 	return learn(s, parts), nil
 }
 
@@ -95,6 +101,8 @@ func earlyClose(ctx context.Context, x *run) error {
 	c.read(c.began.Add(callWithin), event.response)
 	x.account(c.stream)
 	switch {
+	case c.complaint() != nil:
+		return c.complaint()
 	case c.response() != nil:
 		x.sheet.set("early-close-2025-06-18", Conforming, "one connection up to the response")
 	case c.ended == io.EOF:
@@ -144,6 +152,9 @@ func stallReader(ctx context.Context, x *run) error {
 		return ctx.Err()
 	}
 	beside, err := x.pingTime(ctx, s)
+	if limited(err) {
+		return err
+	}
 	if err != nil {
 		x.sheet.set("head-of-line", Deviating, "beside an unread stream, ping: %s", client.Words(err))
 		return nil
@@ -160,11 +171,15 @@ func stallReader(ctx context.Context, x *run) error {
 func (x *run) pingTime(ctx context.Context, s *client.Session) (time.Duration, error) {
 	var all []time.Duration
 	for range pings {
-		began := time.Now()
-		if _, err := s.Call(ctx, "ping", nil); err != nil {
+		st, err := x.reply(ctx, s, "ping", nil)
+		if err != nil {
 			return 0, err
 		}
-		all = append(all, time.Since(began))
+		r := st.response()
+		if resultOf(r) == nil {
+			return 0, errors.New("ping is answered " + st.short())
+		}
+		all = append(all, max(st.head, r.at))
 	}
 	slices.Sort(all)
 	return all[len(all)/2], nil

@@ -29,8 +29,18 @@ type closed struct {
 	retry bool // a reconnection time was announced
 }
 
-// controlCall makes one call and reads it to its end.
+// controlCall makes one call and reads it to its end. What needs to know of it is told
+// why there is none.
 func controlCall(ctx context.Context, x *run) error {
+	err := x.oneCall(ctx)
+	var none absentError
+	if err != nil && !errors.As(err, &none) && ctx.Err() == nil {
+		x.uncontrolled = err
+	}
+	return err
+}
+
+func (x *run) oneCall(ctx context.Context) error {
 	s, err := x.session(ctx, x.revision)
 	if err != nil {
 		return err
@@ -50,11 +60,17 @@ func controlCall(ctx context.Context, x *run) error {
 		}
 		return absentError("the call is answered with JSON, not with a stream")
 	}
-	parts := x.follow(ctx, c, callWithin)
+	parts, err := x.follow(ctx, c, callWithin)
 	x.account(parts...)
+	if err != nil {
+		return err
+	}
 	x.streamHeaders(c.stream)
 	k := learn(s, parts)
 	x.idRows(k)
+	if err := c.complaint(); err != nil {
+		return err
+	}
 	x.messageRows(c, k)
 	x.delayRow(k)
 	x.primingRow(c.stream, s.Revision())
@@ -66,26 +82,30 @@ func controlCall(ctx context.Context, x *run) error {
 	return nil
 }
 
-// follow reads a call to its response and a little longer, over all its connections.
-func (x *run) follow(ctx context.Context, c *call, within time.Duration) []*stream {
+// follow reads a call to its response and a little longer, over all its connections. The
+// error says that the server limits the rate.
+func (x *run) follow(ctx context.Context, c *call, within time.Duration) ([]*stream, error) {
 	until := c.began.Add(within)
 	parts := []*stream{c.stream}
 	for st := c.stream; ; {
 		st.read(until, event.response)
 		if st.response() != nil {
 			st.drain(x.Quiet, until)
-			return parts
+			return parts, nil
 		}
 		if st.ended != io.EOF || st.cursor() == "" || len(parts) > 20 {
-			return parts
+			return parts, nil
 		}
 		wait, _ := st.rd.Retry()
 		if !pause(ctx, min(wait, 5*time.Second)) {
-			return parts
+			return parts, nil
 		}
 		next, err := x.get(ctx, c.s, st.cursor())
+		if limited(err) {
+			return parts, err
+		}
 		if err != nil || !next.sse {
-			return parts
+			return parts, nil
 		}
 		st.close()
 		c.stream, st = next, next
@@ -150,6 +170,9 @@ func (x *run) known(ctx context.Context) (*control, error) {
 	case <-x.learned:
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+	if x.uncontrolled != nil {
+		return nil, x.uncontrolled
 	}
 	if x.control == nil {
 		return nil, errors.New("no whole call was seen")

@@ -47,6 +47,8 @@ func (x *run) strangeCursors(ctx context.Context, k *control, cursor string) err
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case x.spared(err, q.row):
+			continue
 		case err != nil:
 			x.sheet.set(q.row, Deviating, "%s", client.Words(err))
 			continue

@@ -41,6 +41,7 @@ func framing(ctx context.Context, x *run) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case x.spared(err, q.row):
 		case err != nil && q.refuse: // by whom, nobody can tell: there may be something between
 			x.sheet.set(q.row, Unsure, "refused without a 400: %s", client.Words(err))
 		case err != nil:

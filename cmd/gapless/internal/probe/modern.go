@@ -21,6 +21,8 @@ func modern(ctx context.Context, x *run) error {
 	switch {
 	case errors.As(err, &status), errors.As(err, &rpc):
 		return x.undiscovered(ctx)
+	case limited(err):
+		return err
 	case err != nil:
 		return absentError("server/discover: " + client.Words(err))
 	}
@@ -45,20 +47,28 @@ func modern(ctx context.Context, x *run) error {
 
 // undiscovered judges a server without server/discover.
 func (x *run) undiscovered(ctx context.Context) error {
-	if !x.speaksModern(ctx) {
+	speaks, err := x.speaksModern(ctx)
+	if err != nil {
+		return err
+	}
+	if !speaks {
 		return absentError("the server does not speak it")
 	}
 	x.sheet.set("modern-discover", Deviating, "refused, and tools/list is answered as this revision wants it")
 	return errors.New("server/discover is refused")
 }
 
-// speaksModern tells whether a request is answered as this revision wants it.
-func (x *run) speaksModern(ctx context.Context) bool {
+// speaksModern tells whether a request is answered as this revision wants it. The error
+// says that the server limits the rate.
+func (x *run) speaksModern(ctx context.Context) (bool, error) {
 	raw, err := x.c.Unasked(client.Modern).Call(ctx, "tools/list", nil)
 	var result struct {
 		Type string `json:"resultType"`
 	}
-	return err == nil && json.Unmarshal(raw, &result) == nil && result.Type != ""
+	if limited(err) {
+		return false, err
+	}
+	return err == nil && json.Unmarshal(raw, &result) == nil && result.Type != "", nil
 }
 
 // modernSession asks for what this revision has not.
@@ -114,6 +124,9 @@ func (x *run) modernErrors(ctx context.Context, s *client.Session) error {
 		{"modern-meta-missing", "server/discover", []edit{replace(version+",", ""), replace(","+version, "")}, 400, -32602},
 	} {
 		st, err := x.reply(ctx, s, q.method, nil, q.edits...)
+		if x.spared(err, q.row) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -127,7 +140,10 @@ func (x *run) modernCall(ctx context.Context, s *client.Session) error {
 	x.sheet.rest([]string{"modern-silent-after-cut"}, Unsure, "nothing that is sent after a cut can be seen from outside")
 	t := x.tool
 	if x.revision == "" {
-		t = x.discover(ctx, s)
+		var err error
+		if t, err = x.discover(ctx, s); err != nil {
+			return err
+		}
 	}
 	if t.name == "" {
 		return errors.New(t.why)

@@ -60,7 +60,11 @@ type run struct {
 	tool     tool
 	idle     *client.Session // not used until the end
 
-	control *control      // of the control call, once learned is closed
+	// control is what the control call has shown, uncontrolled why it has shown nothing;
+	// both once learned is closed.
+	control      *control
+	uncontrolled error
+
 	learned chan struct{} // closed when the control call is over
 	asked   chan struct{} // closed when all experiments are over but the watching ones
 	replays chan struct{} // held by who resumes the control call: two would replace each other
@@ -74,9 +78,9 @@ type run struct {
 	stored  int      // events with an id that were seen
 }
 
-// Run asks all there is to ask. Errors: *client.UnreachableError, or what initialize and
-// server/discover were answered when there is nothing to probe. The end of ctx ends it
-// early; the report then says what was not asked.
+// Run asks all there is to ask. Errors: *client.UnreachableError, *NoToolError, or what
+// initialize and server/discover were answered when there is nothing to probe. The end of
+// ctx ends it early; the report then says what was not asked.
 func Run(ctx context.Context, c Config) (*Report, error) { return newRun(c).all(ctx) }
 
 func (x *run) all(ctx context.Context) (*Report, error) {
@@ -108,6 +112,9 @@ func newRun(c Config) *run {
 	if c.Client.Timeout <= 0 {
 		c.Client.Timeout = 5 * time.Second
 	}
+	if c.Client.Patience <= 0 {
+		c.Client.Patience = c.Budget
+	}
 	return &run{
 		Config: c, c: client.New(c.Client), sheet: newSheet(), began: time.Now(), links: make(chan struct{}, dials),
 		learned: make(chan struct{}), asked: make(chan struct{}), replays: make(chan struct{}, 1),
@@ -119,25 +126,27 @@ func newRun(c Config) *run {
 func (x *run) scout(ctx context.Context) (front, error) {
 	s, err := x.session(ctx, newest)
 	var far *client.UnreachableError
-	if errors.As(err, &far) || timedOut(err) {
+	if errors.As(err, &far) || timedOut(err) || limited(err) {
 		return front{}, err
 	}
 	if err != nil {
 		modern, discover := x.c.Initialize(ctx, client.Modern)
 		if discover != nil {
-			if modern = x.c.Unasked(client.Modern); !x.speaksModern(ctx) {
+			modern = x.c.Unasked(client.Modern)
+			if speaks, _ := x.speaksModern(ctx); !speaks {
 				return front{}, err
 			}
 		}
-		return readFront(modern), nil // there are rows of that revision alone
+		_, err = x.discover(ctx, modern)
+		return readFront(modern), err // there are rows of that revision alone
 	}
 	x.revision, x.sessions, x.idle = s.Revision(), s.ID() != "", s
 	second, err := x.session(ctx, newest) // the first is left alone from now on
 	if err != nil {
 		return front{}, err
 	}
-	x.tool = x.discover(ctx, second)
-	return readFront(s), nil
+	x.tool, err = x.discover(ctx, second)
+	return readFront(s), err
 }
 
 // ask runs the experiments.
@@ -214,6 +223,22 @@ func (x *run) session(ctx context.Context, revision string) (*client.Session, er
 	x.opened = append(x.opened, s)
 	x.mu.Unlock()
 	return s, nil
+}
+
+// limited tells that the server refused to look at a request for now, which no clause is
+// about.
+func limited(err error) bool {
+	var limit *client.LimitedError
+	return errors.As(err, &limit)
+}
+
+// spared says of rows that the server limits the rate, if that is what err is.
+func (x *run) spared(err error, rows ...string) bool {
+	if !limited(err) {
+		return false
+	}
+	x.sheet.rest(rows, Unsure, "%s", client.Words(err))
+	return true
 }
 
 // forget takes a session from those to be deleted.

@@ -77,6 +77,7 @@ func (x *run) againRows(ctx context.Context, k *control, cursor string, want []e
 	}
 	again, err := x.resume(ctx, k.s, cursor)
 	if err != nil {
+		x.spared(err, "resume-idempotent")
 		return
 	}
 	defer again.close()

@@ -21,19 +21,21 @@ type resumed struct {
 	*stream
 	tries  int           // answers 409 before
 	waited time.Duration // from the cut until it was accepted
+	spared bool          // the server limited the rate meanwhile
 }
 
 // resume asks for what follows the cursor of a stream until it is not answered 409.
 func (x *run) resume(ctx context.Context, s *client.Session, cursor string) (*resumed, error) {
-	began := time.Now()
+	began, spared := time.Now(), false
 	for tries := 0; ; tries++ {
 		st, err := x.get(ctx, s, cursor)
 		if err != nil {
 			return nil, err
 		}
+		spared = spared || st.a.Waited > 0
 		waited := time.Since(began)
 		if st.status != 409 || waited > retryWithin {
-			return &resumed{stream: st, tries: tries, waited: waited}, nil
+			return &resumed{stream: st, tries: tries, waited: waited, spared: spared}, nil
 		}
 		st.close()
 		if !pause(ctx, retryEvery) {
@@ -43,14 +45,17 @@ func (x *run) resume(ctx context.Context, s *client.Session, cursor string) (*re
 }
 
 // window says how long resumes were refused.
-func (r *resumed) window() string {
+func (x *run) window(row string, r *resumed) {
 	switch {
 	case r.status == 409:
-		return "409 for " + took(retryWithin)
+		x.sheet.set(row, Open, "409 for %s", took(retryWithin))
+	case r.spared:
+		x.sheet.set(row, Unsure, "the server limits the rate, and accepted the resume after %s", took(r.waited))
 	case r.tries == 0:
-		return "none: the first resume is accepted"
+		x.sheet.set(row, Open, "none: the first resume is accepted")
+	default:
+		x.sheet.set(row, Open, "409 for %s", took(r.waited))
 	}
-	return fmt.Sprintf("409 for %s", took(r.waited))
 }
 
 // cutAndResume runs two calls and a GET stream in one session, cuts both calls, one by RST
@@ -87,8 +92,8 @@ func cutAndResume(ctx context.Context, x *run) error {
 		return err
 	}
 	defer second.close()
-	x.sheet.set("window-rst", Open, "%s", first.window())
-	x.sheet.set("window-fin", Open, "%s", second.window())
+	x.window("window-rst", first)
+	x.window("window-fin", second)
 	if !first.sse {
 		x.account(a.stream)
 		x.account(b.stream)

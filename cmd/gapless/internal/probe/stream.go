@@ -313,11 +313,10 @@ func (x *run) open(ctx context.Context, req client.Request) (*stream, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	began := time.Now()
 	a, err := x.c.Open(ctx, req)
 	<-x.links
 	if err != nil {
 		return nil, err
 	}
-	return newStream(a, began), nil
+	return newStream(a, a.Sent), nil
 }

@@ -39,9 +39,9 @@ type listed struct {
 const pages = 10
 
 // discover finds the tool to call.
-func (x *run) discover(ctx context.Context, s *client.Session) tool {
+func (x *run) discover(ctx context.Context, s *client.Session) (tool, error) {
 	t := tool{name: x.Tool, args: x.Args}
-	found, cursor := false, ""
+	found, cursor, why := false, "", noTool
 	for range pages {
 		params := map[string]any{}
 		if cursor != "" {
@@ -49,6 +49,9 @@ func (x *run) discover(ctx context.Context, s *client.Session) tool {
 		}
 		raw, err := s.Call(ctx, "tools/list", params)
 		var list listed
+		if limited(err) {
+			why = client.Words(err)
+		}
 		if err != nil || json.Unmarshal(raw, &list) != nil {
 			break // a tool that was named is tried all the same
 		}
@@ -60,7 +63,7 @@ func (x *run) discover(ctx context.Context, s *client.Session) tool {
 		}
 		if cursor = list.NextCursor; cursor == "" {
 			if x.Tool != "" && !found {
-				return tool{why: "the server lists no such tool; " + noTool}
+				return tool{}, &NoToolError{x.Tool}
 			}
 			break
 		}
@@ -70,13 +73,20 @@ func (x *run) discover(ctx context.Context, s *client.Session) tool {
 	}
 	switch {
 	case t.name == "":
-		t.why = noTool
+		t.why = why
 	case t.args == nil && t.emit:
 		t.args = json.RawMessage(emitArgs)
 	case t.args == nil:
 		t.args = json.RawMessage(`{}`)
 	}
-	return t
+	return t, nil
+}
+
+// A NoToolError says that the server lists no tool of the name that was given.
+type NoToolError struct{ Name string }
+
+func (e *NoToolError) Error() string {
+	return fmt.Sprintf("no tool %q: the server lists none of that name", plain(e.Name))
 }
 
 func has(properties map[string]json.RawMessage, names ...string) bool {
@@ -111,7 +121,46 @@ func (x *run) call(ctx context.Context, s *client.Session, args string) (*call, 
 		return nil, err
 	}
 	c.stream = st
+	if err := c.complaint(); err != nil {
+		st.close()
+		x.account(st)
+		return nil, err
+	}
 	return c, nil
+}
+
+// complaint is the error that the tool answers instead of sending anything; nil if it
+// does not.
+func (c *call) complaint() error {
+	r := c.response()
+	if r == nil || c.count(event.message) > 0 {
+		return nil
+	}
+	var m struct {
+		Error *struct {
+			Message string `json:"message"`
+		} `json:"error"`
+		Result struct {
+			IsError bool `json:"isError"`
+			Content []struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		} `json:"result"`
+	}
+	_ = json.Unmarshal(r.data, &m) // then it complains of nothing
+	text := ""
+	switch {
+	case m.Error != nil:
+		text = m.Error.Message
+	case !m.Result.IsError:
+		return nil
+	case len(m.Result.Content) > 0:
+		text = m.Result.Content[0].Text
+	}
+	if text = c.a.Strike(text); text == "" {
+		return errors.New("the tool answers with an error, without a word")
+	}
+	return errors.New("the tool answers with an error: " + text)
 }
 
 // Bounds of a call of a tool that nobody knows.
@@ -153,6 +202,8 @@ func (x *run) streaming(ctx context.Context, s *client.Session, args string) (*c
 		err = absentError("the call is answered with JSON, not with a stream")
 	case !c.sse:
 		err = fmt.Errorf("the call was answered %s", c.short())
+	case c.complaint() != nil:
+		err = c.complaint()
 	case c.response() != nil:
 		err = fmt.Errorf("the tool sends %s and is done; name one that streams: --tool", several(seen, "message"))
 	case !began && c.open() && seen == 0:
