@@ -23,6 +23,10 @@ func damageRun(rng *rand.Rand, r *run) {
 			r.streams[i] = cutOff(rng, records)
 			continue
 		}
+		if rng.IntN(8) == 0 {
+			r.streams[i] = inJSON(records)
+			continue
+		}
 		k := rng.IntN(len(records))
 		if !deciding(&records[k]) {
 			continue
@@ -66,6 +70,23 @@ func damageRun(rng *rand.Rand, r *run) {
 		}
 		r.streams[i] = records
 	}
+}
+
+// inJSON answers a complete call with one JSON body, which leaves its messages no stream.
+func inJSON(records []history.Record) []history.Record {
+	response := slices.IndexFunc(records, func(r history.Record) bool {
+		return r.Kind == history.KindEvent && !r.Event.Late && r.Event.Owner == history.OwnerSelf && r.Event.Class == history.ClassResponse
+	})
+	settled := slices.IndexFunc(records, func(r history.Record) bool { return r.Kind == history.KindSettled })
+	if response < 0 || settled < response || records[settled].Outcome != history.OutcomeCompleted {
+		return records
+	}
+	head, event, end := records[0], records[response], records[0]
+	head.Kind, head.Exchange, head.Head = history.KindHead, history.Exchange{}, history.Head{Status: 200, Body: history.BodyJSON, Missed: -1}
+	event.Attempt, event.Link = 0, head.Link
+	event.Event.HasID, event.Event.IDHash, event.Event.Cursor = false, 0, 0
+	end.Kind, end.At, end.Exchange, end.End = history.KindEnd, event.At, history.Exchange{}, history.EndClean
+	return append([]history.Record{records[0], head, event, end}, records[settled:]...)
 }
 
 // cutOff ends a stream's client side before its time, in one of the ways that there

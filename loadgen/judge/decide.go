@@ -21,6 +21,7 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	add(sp.large > 0, "%s larger than gapless reads (16 MiB of data, 64 KiB of a head or an id)", plural(sp.large, "event was", "events were"))
 	add(sp.deep > 0, "%s nested deeper than gapless reads", plural(sp.deep, "event was", "events were"))
 	j.whyNoResumption(v, add)
+	add(j.answers.Bare > 0, "%s answered with JSON, without a stream for their messages", plural(j.answers.Bare, "call was", "calls were"))
 	add(sp.misfits > 0, "before any fault %s messages equal to none of the control calls: the comparison does not fit them",
 		plural(sp.misfits, "call brought", "calls brought"))
 	add(sp.unheard*mostUnheard > v.Streams.Opened, "%s on a link that the target closed before any answer: nobody can tell whether they ran",
@@ -48,7 +49,7 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 		plural(int64(j.setup.Probes), "was", "were"))
 	add(v.Streams.Opened == 0, "no stream was opened")
 	add(v.Streams.Opened > 0 && !v.Canary.Seen, "there was no canary")
-	add(v.Canary.Seen && !v.Canary.Convicted, "the canary was not convicted: a message dropped on purpose went unnoticed")
+	add(v.Canary.Seen && !v.Canary.Convicted && !j.answers.Canary, "the canary was not convicted: a message dropped on purpose went unnoticed")
 	add(t.RecordsDropped > 0, "%s dropped from the history", plural(t.RecordsDropped, "record was", "records were"))
 	add(!t.Trailer, "the history has no trailer")
 	add(sp.open > 0, "%s never closed", plural(sp.open, "stream was", "streams were"))
@@ -63,7 +64,7 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 	j.whyGenerator(v, t, add)
 	add(v.Coverage.Untracked > 0, "%s too far past a hole to be tracked", plural(v.Coverage.Untracked, "message was", "messages were"))
 	add(sp.straysOver > 0, "%s lost or came on another stream: too many did to keep them all", plural(sp.straysOver, "message was", "messages were"))
-	add(v.Messages.Undecided > 0 && v.Responses.Missing == 0 && v.Streams.Undecided == 0 && sp.blind == 0,
+	add(v.Messages.Undecided > 0 && v.Responses.Missing == 0 && v.Streams.Undecided == 0 && sp.blind == 0 && j.answers.Bare == 0,
 		"%s not decided", plural(v.Messages.Undecided, "message is", "messages are"))
 	for _, inv := range v.Invariants {
 		if inv.Decides && inv.Violations > 0 {

@@ -41,6 +41,7 @@ type Judge struct {
 	unlike     damage // streams that only a comparison convicts which fits uncut calls
 	drops      drops
 	stalls     stalls
+	answers    answers
 	stalled    damage // streams that only stalls convict
 	strays     []stray
 	gaps       []gap
@@ -156,6 +157,7 @@ func (j *Judge) merge(s *Stream) {
 		j.special.misfits++
 	}
 	j.mergeStrays(s)
+	j.answers.add(s)
 	if s.kind == history.StreamCanary {
 		j.mergeCanary(s)
 		return
@@ -221,7 +223,7 @@ func (j *Judge) mergeSpecial(s *Stream) {
 	if s.hasID {
 		sp.withID++
 	}
-	if s.fate == fateAnswered && j.setup.Oracle != OracleLedger && j.setup.told() && !s.mute && s.expected() == 0 {
+	if s.fate == fateAnswered && j.setup.Oracle != OracleLedger && j.setup.told() && !s.mute && !s.plain && s.expected() == 0 {
 		sp.countless++
 	}
 	if s.mute && s.unnumbered > 0 && s.kind == history.StreamControl {

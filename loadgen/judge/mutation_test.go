@@ -53,6 +53,9 @@ func mutants(records []history.Record, try func(what string, mutant []history.Re
 		}
 		relabel(records, i, try)
 	}
+	if slices.ContainsFunc(records, func(r history.Record) bool { return r.Event.Seq > 0 }) {
+		try("answered with JSON", inJSON(records))
+	}
 	for i := 1; i < len(records); i++ {
 		if slices.ContainsFunc(records[i:], func(r history.Record) bool { return deciding(&r) }) {
 			try("truncate", slices.Clone(records[:i]))
@@ -151,7 +154,7 @@ func TestMutation(t *testing.T) {
 			r.streams[i] = records
 		}
 	}
-	for _, what := range []string{"drop", "duplicate", "swap", "truncate", "next number", "other bytes", "sibling's"} {
+	for _, what := range []string{"drop", "duplicate", "swap", "truncate", "next number", "other bytes", "sibling's", "answered with JSON"} {
 		if tried[what] == 0 {
 			t.Errorf("no mutant of the kind %q was tried", what)
 		}

@@ -131,6 +131,7 @@ type call struct {
 	unlike              int64
 	early2              bool // one came before any fault
 	uncalled            bool
+	json, plain         bool // the POST was answered with JSON, and it held the response
 	end                 history.End
 }
 
@@ -145,6 +146,7 @@ func (n *naive) stream(setup judge.Setup, records []history.Record, kind history
 	}
 	n.misfit, n.doubt = n.misfit || c.early2, n.doubt || c.uncalled
 	answered := c.responses > 0
+	n.doubt = n.doubt || c.plain && !c.mute // its messages had no stream
 	if c.outcome == history.OutcomeFailed && c.early && !c.anchored {
 		c.outcome = history.OutcomeIndeterminate
 	}
@@ -181,7 +183,7 @@ func (n *naive) stream(setup judge.Setup, records []history.Record, kind history
 		n.lost, n.delivered, n.instead = n.lost-instead, n.delivered+instead, n.instead+instead
 		n.corrupt, n.unlike = n.corrupt+c.unlike, n.unlike+c.unlike
 	}()
-	n.compare(setup, &c, answered || refused, func(seq, last int64) bool {
+	n.compare(setup, &c, answered && !c.plain || refused, func(seq, last int64) bool {
 		if seq > last {
 			return purged || c.severed || setup.Contract == judge.NoPromise && answered && c.gap
 		}
@@ -214,6 +216,7 @@ func (n *naive) read(c *call, r *history.Record, setup judge.Setup) {
 		}
 	case history.KindHead:
 		c.status = r.Head.Status
+		c.json = r.Attempt == 0 && r.Head.Body == history.BodyJSON
 		if r.Attempt > 0 && c.status >= 400 && c.status != 409 {
 			c.refusedWith = c.status
 		}
@@ -256,6 +259,7 @@ func (n *naive) event(c *call, r *history.Record) {
 		n.foreign++
 	case e.Class == history.ClassResponse:
 		if c.responses++; c.responses == 1 {
+			c.plain = c.json && r.Attempt == 0
 			c.gap = r.Attempt > 0 && (len(c.got) == 0 || c.got[len(c.got)-1].attempt != r.Attempt)
 		}
 	case e.Seq > 0 || e.Class == history.ClassNotification || e.Class == history.ClassProgress:

@@ -52,7 +52,7 @@ func saved(t *testing.T, path string) (setup judge.Setup, want []string, s *scri
 // number of violations of every deciding invariant.
 func TestSavedHistories(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) < 55 {
+	if err != nil || len(paths) < 59 {
 		t.Fatalf("%d histories, %v", len(paths), err)
 	}
 	for _, path := range paths {

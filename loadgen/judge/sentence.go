@@ -266,6 +266,8 @@ func (j *Judge) next() string {
 		return "ask for less: a lower --max-rate, or fewer streams"
 	case sp.large+sp.deep > 0:
 		return "use a call whose messages are smaller"
+	case j.answers.Bare > 0:
+		return "let the server answer each call with an event stream (text/event-stream), or use one that it always answers so"
 	case sp.misfits+sp.surplus > 0 || sp.uncalled > 0:
 		return "say what to expect: where a message carries its number (calls: expect.sequence), or how many there are (--expect)"
 	case !j.setup.told() && j.setup.Oracle != OracleResponse:

@@ -15,13 +15,15 @@ func (s *Stream) settleMessages() {
 		if s.call.Twin == 0 || s.kind != history.StreamControl || s.acct.distinct > 0 {
 			s.settleByNumber()
 			s.settleUnlike()
+		} else if s.plain {
+			s.msgs.Undecided = s.call.Twin
 		} else if s.fate == fateAnswered {
 			// It came before there was anything to compare it with, and all agreed.
 			s.msgs.Delivered = s.call.Twin
 		}
 	}
 	m := &s.msgs
-	if s.huge.any() {
+	if s.huge.any() || s.plain {
 		m.Undecided += m.Lost
 		m.Lost = 0
 	}

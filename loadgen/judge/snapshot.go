@@ -38,6 +38,7 @@ type saved struct {
 	Unlike     savedDamage
 	Stalled    savedDamage
 	Stalls     stalls
+	Answers    answers
 	Handlers   Handlers
 	Reissues   Reissues
 	Took       spread
@@ -109,7 +110,8 @@ func (j *Judge) Snapshot() ([]byte, error) {
 	s := saved{Format: snapshotFormat, Setup: j.setup, Messages: j.messages, Responses: j.responses, Streams: j.streams,
 		Faults: j.faults, Resumes: j.resumes, Control: j.control, Canary: j.canary, Coverage: j.coverage,
 		IDs: j.ids.save(), IDsOver: j.ids.over, Partial: j.partial, Probes: j.probes[:], Sampled: j.sampled,
-		Damaged: j.damaged.save(), Doubtful: j.doubtful.save(), Unlike: j.unlike.save(), Stalled: j.stalled.save(), Stalls: j.stalls, Handlers: j.drops.handlers,
+		Damaged: j.damaged.save(), Doubtful: j.doubtful.save(), Unlike: j.unlike.save(), Stalled: j.stalled.save(), Stalls: j.stalls,
+		Answers: j.answers, Handlers: j.drops.handlers,
 		Reissues: j.drops.reissues, Took: j.drops.took, ControlSum: j.controlSum, Retention: j.retention,
 		Special: savedSpecial{sp.unsettled, sp.blind, sp.withID, sp.notResumable, sp.retained, sp.countless, sp.tooLate,
 			sp.lateAnswered, sp.lateTail, sp.judgedCuts, sp.cutUnanswered, sp.uncut, sp.uncutComplete,
@@ -159,6 +161,7 @@ func Restore(setup Setup, snapshot []byte) (*Judge, error) {
 	maps.Copy(j.partial, s.Partial)
 	j.damaged, j.doubtful, j.unlike = s.Damaged.restore(), s.Doubtful.restore(), s.Unlike.restore()
 	j.stalled, j.stalls = s.Stalled.restore(), s.Stalls
+	j.answers = s.Answers
 	j.drops = drops{s.Handlers, s.Reissues, s.Took}
 	for i, t := range s.Tally {
 		j.tally[i], j.hit[i] = tally{t.Checked, t.Violated, t.Pending, t.Soft}, t.Hit

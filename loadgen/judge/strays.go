@@ -50,7 +50,7 @@ func (j *Judge) mergeStrays(s *Stream) {
 	kept := min(len(s.strays), maxStraysPerRun-len(j.strays))
 	j.strays = append(j.strays, s.strays[:kept]...)
 	j.special.straysOver += s.straysOver + int64(len(s.strays)-kept)
-	whole := s.fate == fateAnswered && s.msgs.Lost+s.msgs.LostAllowed == 0 && s.kind != history.StreamCanary && !s.mute
+	whole := s.fate == fateAnswered && s.msgs.Lost+s.msgs.LostAllowed == 0 && s.kind != history.StreamCanary && !s.mute && !s.plain
 	if !whole && len(j.partial) <= maxPartial {
 		j.partial[s.stream] = s.acct.prefix
 	}

@@ -67,6 +67,8 @@ type Stream struct {
 	unsteady   bool          // the total changed from message to message
 	comeBack   time.Duration // asked for before the last resume
 	polled     bool          // the target closed the last link of the living stream
+	body       history.Body  // of the answer to the POST
+	plain      bool          // which held the response, and was no event stream
 	empty      uint32        // resumes in a row that the target accepted and ended without an event
 	tailGap    bool          // the response came on a later link than the last message
 	strays     []stray
@@ -242,6 +244,7 @@ func (s *Stream) answer(r *history.Record) {
 	} else {
 		s.tailGap = !s.ex.numbered && s.ex.attempt > 0
 		s.answeredOn = r.At
+		s.plain = s.inJSON()
 	}
 	s.responses++
 	s.answeredAt = s.ex.attempt
@@ -323,6 +326,7 @@ func (s *Stream) called(call uint8) {
 
 func (s *Stream) head(r *history.Record) {
 	s.ex.status, s.ex.body, s.ex.missed, s.ex.headAt = int32(r.Head.Status), r.Head.Body, r.Head.Missed, r.At
+	s.answeredBy(&r.Head)
 	s.counts = s.counts || s.ex.resume && r.Head.Missed >= 0
 	if !s.ex.resume || s.ex.injected { // a head after the end of its link is made up
 		return
