@@ -29,6 +29,9 @@ func (a *answers) add(s *Stream) {
 	}
 }
 
+// onlyJSON tells a target that never answered with an event stream.
+func (a *answers) onlyJSON() bool { return a.JSON > 0 && a.Streams == 0 }
+
 // answeredBy notes the head of the answer to the call's POST.
 func (s *Stream) answeredBy(h *history.Head) {
 	if s.kind != history.StreamGet && s.ex.attempt == 0 && !s.ex.injected && h.Status/100 == 2 {

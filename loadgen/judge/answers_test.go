@@ -58,3 +58,38 @@ func TestAnsweredWithJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatResumptionLacks: the advice is what this server lacks.
+func TestWhatResumptionLacks(t *testing.T) {
+	const (
+		control  = "stream 90 session 9 control\nnoids\npost\nhead 200 json\nresponse\nend clean\nsettled completed\n"
+		streamed = "stream 3 session 1 load\nnoids\npost\nhead 200 sse\nresponse\nend clean\nsettled completed\n"
+		store    = "give it an event store (TypeScript: `eventStore`), or judge it as it is: --contract none"
+		events   = "answer tools/call with an event stream (text/event-stream) whose events carry ids, and give it an event store"
+		get      = "serve GET with Last-Event-ID: its events carry ids, but GET is answered 405"
+	)
+	cutBody := "stream 2 session 1 load\nnoids\npost\ncut rst before-headers early\nend reset\nsettled indeterminate\n"
+	jsonCanary := strings.Replace(bareCanary, "response\n", "", 1)
+	none := func(s *judge.Setup) { mute(s); s.IDs = false }
+	for _, c := range []struct {
+		name, text, next string
+		setup            func(*judge.Setup)
+	}{
+		{"JSON only", control + "stream 1" + inBody + cutBody + jsonCanary, events, none},
+		{"an event stream now and then", control + "stream 1" + inBody + cutBody + streamed + jsonCanary, store, none},
+		{"event streams without ids", streamed + cutBody + jsonCanary, store, none},
+		{"no answer at all", cutBody + jsonCanary, store, none},
+		{"ids, and no GET", load("1", "0") + "m 1-2\ncut rst mid-event\nend reset\nresume\nhead 405\nend status\nsettled refused\n" + twinCanary, get, counted},
+	} {
+		var setup judge.Setup
+		c.setup(&setup)
+		if c.name == "no answer at all" {
+			c.text = strings.Replace(c.text, "head 200 json\n", "", 1)
+		}
+		v := judgeScript(setup, parse(t, c.text), wellTail())
+		balance(t, v)
+		if v.Word != judge.Inconclusive || !strings.HasSuffix(v.Sentence, "the server offers no resumption.") || v.Next != c.next {
+			t.Errorf("%s: %s: %s\nnext %q\nwant %q", c.name, v.Word, v.Sentence, v.Next, c.next)
+		}
+	}
+}

@@ -234,7 +234,7 @@ func (j *Judge) inconclusive(v *Verdict, t Tail) {
 		v.Next = j.next()
 	case j.setup.Contract != NoPromise && (seen > 0 && sp.withID == 0 || sp.notResumable > 0 && v.Resumes.Succeeded == 0):
 		v.Sentence = cannot + ": the server offers no resumption."
-		v.Next = "give it an event store (TypeScript: `eventStore`), or judge it as it is: --contract none"
+		v.Next = j.resumption()
 		j.figures(v)
 	case len(v.Why) > 0:
 		v.Sentence = cannot + ": " + v.Why[0] + "."
@@ -256,6 +256,17 @@ func (j *Judge) figures(v *Verdict) {
 	if said := v.Drops.seen(); len(said) > 0 {
 		v.Seen, v.SeenAlso = said[0], said[1:]
 	}
+}
+
+// resumption says what the target lacks to be resumed.
+func (j *Judge) resumption() string {
+	switch {
+	case j.special.withID > 0:
+		return "serve GET with Last-Event-ID: its events carry ids, but GET is answered 405"
+	case j.answers.onlyJSON():
+		return "answer tools/call with an event stream (text/event-stream) whose events carry ids, and give it an event store"
+	}
+	return "give it an event store (TypeScript: `eventStore`), or judge it as it is: --contract none"
 }
 
 // next says what to do where the target is not to blame.
