@@ -15,6 +15,7 @@ func (j *Judge) decide(v *Verdict, t Tail) (Word, []string) {
 		}
 	}
 	sp := &j.special
+	add(j.patience.Calls > 0, "%s", j.patience)
 	add(j.stdio(), "a stdio server has one pipe and nothing to come back to")
 	add(t.Doubt != "", "%s", t.Doubt)
 	add(sp.throttled > 0, "%s given up while the target answered 429 or 503: it limits the rate", plural(sp.throttled, "call was", "calls were"))

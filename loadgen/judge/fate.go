@@ -88,7 +88,7 @@ func (s *Stream) claim() (f fate, unfounded bool) {
 		}
 		return s.failure(), false
 	case history.OutcomeUndecided:
-		if s.loops() {
+		if s.loops() && !s.polls() {
 			return fateFailed, false
 		}
 	}
@@ -131,13 +131,12 @@ func (s *Stream) failure() fate {
 		return fateUndecided
 	case s.end.lastResume && s.end.lastStatus == 409:
 		return fateUndecided // still within the time a conflict may take
-	case s.throttled():
+	case s.throttled(), s.bidden():
 		return fateUndecided
 	}
 	switch s.end.last {
 	case history.EndDeadline, history.EndIdle, history.EndOpen:
-		since := max(s.lastEventAt, s.faults.lastAt)
-		if s.settledAt-since < silenceLimit {
+		if s.silentFor() < silenceLimit {
 			return fateUndecided
 		}
 		return fateTooLate
@@ -153,7 +152,7 @@ func (s *Stream) failure() fate {
 func (s *Stream) polls() bool {
 	age := s.settledAt - s.begunAt
 	switch limit := s.stallLimit(); {
-	case s.empty < emptyLimit || s.comeBack <= 0 || s.end.last != history.EndClean:
+	case s.empty < emptyLimit || s.pause.asked <= 0 || s.end.last != history.EndClean:
 		return false
 	case limit > 0:
 		return age <= limit

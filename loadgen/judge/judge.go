@@ -42,6 +42,7 @@ type Judge struct {
 	drops      drops
 	stalls     stalls
 	answers    answers
+	patience   patience
 	stalled    damage // streams that only stalls convict
 	strays     []stray
 	gaps       []gap
@@ -254,6 +255,7 @@ func (j *Judge) mergeLoad(s *Stream) {
 	j.mergeFaults(s)
 	j.drops.add(s)
 	j.stalls.add(s)
+	j.patience.add(s)
 	j.special.altered += s.foreignTo.instead
 	if s.fate == fateIndeterminate && s.faults.injected == 0 {
 		j.special.unheard++

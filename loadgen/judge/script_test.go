@@ -30,7 +30,7 @@ import (
 //	probe replay                   status=200 want=3 got=3 wrong=1 foreign=1 noresponse took=3s end=clean not (offered)
 //	                               reissue is answered unless noresponse
 //	end clean
-//	settled completed
+//	settled completed              asked=1h: how long to wait before a resume that never came
 //	ledger 5                       messages 1-5 accepted, and the call; exec=1 resp=1 unknown=3,4 unstored=5 cancelled corrupt=2 short
 //	unknown                        the ledger does not know the call
 //	wait 12s                       time passes
@@ -188,7 +188,7 @@ func (s *script) line(w []string) error {
 	case "end":
 		s.add(history.Record{Kind: history.KindEnd, End: ends[w[1]]})
 	case "settled":
-		s.add(history.Record{Kind: history.KindSettled, Outcome: outcomes[w[1]]})
+		s.add(history.Record{Kind: history.KindSettled, Outcome: outcomes[w[1]], Exchange: history.Exchange{Asked: optionsOf(w[2:]).duration("asked")}})
 	case "unknown":
 		s.add(history.Record{Kind: history.KindLedgerCall})
 	case "ledger":

@@ -273,6 +273,8 @@ func (j *Judge) resumption() string {
 func (j *Judge) next() string {
 	sp := &j.special
 	switch {
+	case j.patience.Calls > 0:
+		return "let the server announce a shorter retry, or give the calls more time (calls: deadline)"
 	case sp.throttled > 0:
 		return "ask for less: a lower --max-rate, or fewer streams"
 	case sp.large+sp.deep > 0:

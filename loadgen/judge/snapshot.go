@@ -39,6 +39,7 @@ type saved struct {
 	Stalled    savedDamage
 	Stalls     stalls
 	Answers    answers
+	Patience   patience
 	Handlers   Handlers
 	Reissues   Reissues
 	Took       spread
@@ -111,7 +112,7 @@ func (j *Judge) Snapshot() ([]byte, error) {
 		Faults: j.faults, Resumes: j.resumes, Control: j.control, Canary: j.canary, Coverage: j.coverage,
 		IDs: j.ids.save(), IDsOver: j.ids.over, Partial: j.partial, Probes: j.probes[:], Sampled: j.sampled,
 		Damaged: j.damaged.save(), Doubtful: j.doubtful.save(), Unlike: j.unlike.save(), Stalled: j.stalled.save(), Stalls: j.stalls,
-		Answers: j.answers, Handlers: j.drops.handlers,
+		Answers: j.answers, Patience: j.patience, Handlers: j.drops.handlers,
 		Reissues: j.drops.reissues, Took: j.drops.took, ControlSum: j.controlSum, Retention: j.retention,
 		Special: savedSpecial{sp.unsettled, sp.blind, sp.withID, sp.notResumable, sp.retained, sp.countless, sp.tooLate,
 			sp.lateAnswered, sp.lateTail, sp.judgedCuts, sp.cutUnanswered, sp.uncut, sp.uncutComplete,
@@ -161,7 +162,7 @@ func Restore(setup Setup, snapshot []byte) (*Judge, error) {
 	maps.Copy(j.partial, s.Partial)
 	j.damaged, j.doubtful, j.unlike = s.Damaged.restore(), s.Doubtful.restore(), s.Unlike.restore()
 	j.stalled, j.stalls = s.Stalled.restore(), s.Stalls
-	j.answers = s.Answers
+	j.answers, j.patience = s.Answers, s.Patience
 	j.drops = drops{s.Handlers, s.Reissues, s.Took}
 	for i, t := range s.Tally {
 		j.tally[i], j.hit[i] = tally{t.Checked, t.Violated, t.Pending, t.Soft}, t.Hit

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -61,16 +62,16 @@ type Stream struct {
 	gaps       []Range  // NoPromise: missing runs that straddle the boundary of two links
 	stall      stall
 	huge       oversize
-	skipped    []Range       // runs that a replay began behind
-	counts     bool          // the target says how much it replays
-	led        bool          // an event came on a resumed link
-	unsteady   bool          // the total changed from message to message
-	comeBack   time.Duration // asked for before the last resume
-	polled     bool          // the target closed the last link of the living stream
-	body       history.Body  // of the answer to the POST
-	plain      bool          // which held the response, and was no event stream
-	empty      uint32        // resumes in a row that the target accepted and ended without an event
-	tailGap    bool          // the response came on a later link than the last message
+	skipped    []Range // runs that a replay began behind
+	counts     bool    // the target says how much it replays
+	led        bool    // an event came on a resumed link
+	unsteady   bool    // the total changed from message to message
+	pause      pause
+	polled     bool         // the target closed the last link of the living stream
+	body       history.Body // of the answer to the POST
+	plain      bool         // which held the response, and was no event stream
+	empty      uint32       // resumes in a row that the target accepted and ended without an event
+	tailGap    bool         // the response came on a later link than the last message
 	strays     []stray
 	straysOver int64 // those that were not kept
 	probes     probing
@@ -162,6 +163,7 @@ func (s *Stream) Observe(r *history.Record) {
 	case history.KindSettled:
 		s.resettled = s.settled
 		s.outcome, s.settled, s.settledAt = r.Outcome, true, r.At
+		s.pause.asked = cmp.Or(r.Exchange.Asked, s.pause.asked)
 		s.fate, s.end = s.decideFate()
 	case history.KindLedgerMessage, history.KindLedgerCall:
 		s.audit(r)
@@ -197,7 +199,7 @@ func (s *Stream) note(r *history.Record) {
 	e := &r.Event
 	s.now = moment{before: s.responses > 0, above: s.acct.highest}
 	n := &s.now
-	s.lastEventAt = r.At
+	s.lastEventAt, s.pause.asleep = r.At, 0
 	s.huge.note(e)
 	n.message = e.Class >= history.ClassProgress
 	n.response = !e.Late && e.Owner == history.OwnerSelf && (e.Class == history.ClassResponse || e.Class == history.ClassError)
@@ -308,7 +310,7 @@ func (s *Stream) begin(r *history.Record) {
 	}
 	if r.Exchange.Resume {
 		s.resumes.attempted++
-		s.comeBack = r.Exchange.Asked
+		s.pause.waited(&r.Exchange)
 	}
 	if r.Attempt == 0 && s.resumes.attempted == 0 {
 		s.called(r.Exchange.Call)
@@ -349,6 +351,7 @@ func (s *Stream) head(r *history.Record) {
 func (s *Stream) inject(r *history.Record) {
 	in := &r.Injection
 	s.faults.add(in, r.At)
+	s.pause.asleep = 0
 	s.ex.struck = true
 	if in.Ends {
 		s.ex.injected = true
@@ -369,7 +372,7 @@ func (s *Stream) inject(r *history.Record) {
 func (s *Stream) ended(r *history.Record) {
 	s.end.last, s.end.lastInjected, s.end.lastStatus = r.End, s.ex.injected, s.ex.status
 	s.end.lastResume = s.ex.resume
-	s.ex.over = true
+	s.ex.over, s.pause.ended = true, r.At
 	s.countEmpty(r.End)
 	s.armStall(r)
 	if r.End != history.EndStatus && r.End != history.EndUnreachable {
