@@ -65,3 +65,17 @@ func TestAskedToWait(t *testing.T) {
 		}
 	}
 }
+
+// TestAskedToStayAway: a link that is silent after it has said when to come back is no
+// stall.
+func TestAskedToStayAway(t *testing.T) {
+	for asked, word := range map[string]judge.Word{"29s": judge.Violated, "45s": judge.Holds} {
+		setup := ledgerSetup()
+		setup.Longest = 2 * time.Second
+		text := several(5, strings.Replace(waited, "resume\nhead 200 sse\nm 3", "resume asked="+asked+"\nhead 200 sse\nm 3", 1))
+		v := judgeScript(setup, parse(t, text+canaryScript), wellTail())
+		if v.Word != word {
+			t.Errorf("asked for %s: %s: %s %v", asked, v.Word, v.Sentence, v.Why)
+		}
+	}
+}

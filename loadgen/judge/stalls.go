@@ -75,6 +75,9 @@ func (s *Stream) checkStall(r *history.Record) {
 		return
 	}
 	s.stall.armed = false
+	if s.pause.asked >= s.stall.silent { // it said when to come back, and we left it for no longer
+		return
+	}
 	window := x.headAt - s.stall.ended + atOnce
 	chance := float64(window) / float64(window+s.stall.silent)
 	s.stall.count++
