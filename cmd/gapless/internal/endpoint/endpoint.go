@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -74,6 +75,11 @@ type Endpoint struct {
 	// onlyH2 and settled are what the first links have found under auto: the target
 	// speaks HTTP/2 alone, or need not be asked again.
 	onlyH2, settled atomic.Bool
+	// shaken: a TLS handshake has succeeded; heard: plain HTTP was answered. plain is what
+	// a target that is silent in TLS was found to speak, once it was asked.
+	shaken, heard atomic.Bool
+	asked         sync.Once
+	plain         bool
 }
 
 // New checks the settings and reads the files that they name. URL is one of
@@ -134,7 +140,8 @@ func (e *Endpoint) Dial(ctx context.Context) (net.Conn, error) {
 	timed, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	conn, err := e.dial(timed)
-	if err != nil && timed.Err() != nil && ctx.Err() == nil {
+	var plain *handshakeError
+	if err != nil && timed.Err() != nil && ctx.Err() == nil && !errors.As(err, &plain) {
 		return nil, fmt.Errorf("%s: no link within %v: %w", e.target.shown, e.timeout, err)
 	}
 	if err != nil {
@@ -144,17 +151,19 @@ func (e *Endpoint) Dial(ctx context.Context) (net.Conn, error) {
 }
 
 func (e *Endpoint) dial(ctx context.Context) (net.Conn, error) {
-	switch {
-	case e.target.secure:
+	if e.target.secure {
 		return e.dialSecure(ctx)
-	case e.version != "2":
-		return e.reach(ctx)
 	}
 	conn, err := e.reach(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case e.version == "2":
+		return e.carry(ctx, conn)
+	case e.target.socket == "" && !e.heard.Load():
+		return &plainLink{Conn: conn, e: e}, nil
 	}
-	return e.carry(ctx, conn)
+	return conn, nil
 }
 
 // reach opens what lies under TLS: a connection to the target, or a tunnel to it.

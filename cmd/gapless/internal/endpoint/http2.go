@@ -50,7 +50,12 @@ func (e *Endpoint) offer(ctx context.Context, protocol string) (*secureLink, err
 	if err != nil {
 		return nil, err
 	}
-	return encrypt(ctx, conn, e.tls, e.target.name(), protocol)
+	link, err := encrypt(ctx, conn, e.tls, e.target.name(), protocol)
+	if err != nil {
+		return nil, e.notTLS(ctx, err)
+	}
+	e.shaken.Store(true)
+	return link, nil
 }
 
 func (e *Endpoint) dialH2(ctx context.Context) (net.Conn, error) {

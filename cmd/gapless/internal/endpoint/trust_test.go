@@ -203,13 +203,6 @@ func TestTargetsThatAreNotThere(t *testing.T) {
 	}
 }
 
-func TestHTTPWhereHTTPSIsAskedFor(t *testing.T) {
-	l := listen(t, "tcp", "127.0.0.1:0")
-	serve(t, l, &http.Server{Handler: http.HandlerFunc(says)})
-	_, err := made(t, Config{URL: "https://" + l.Addr().String()}).Dial(t.Context())
-	refused(t, err, "is it http:// instead of https://?")
-}
-
 // TestSilentTargets: a handshake that nobody answers ends in time, and with the caller.
 func TestSilentTargets(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0") // accepts in the kernel and says nothing
