@@ -35,6 +35,9 @@ func (c *complaints) hear(m *wire.Message, data []byte) {
 		return
 	}
 	text := complaint(data)
+	if text == "" && m.Kind == wire.KindError {
+		text = "an error that cannot be read"
+	}
 	if text == "" && c.modern {
 		text = resultType(data)
 	}

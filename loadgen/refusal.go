@@ -34,9 +34,34 @@ func (r *runner) authorize(ctx context.Context, req *wire.Request) error {
 	if err != nil {
 		return &CredentialError{err}
 	}
+	r.secret.Store(&value)
 	fields := make([]wire.Field, 0, len(req.Fields)+1) // req.Fields may be shared
 	req.Fields = append(append(fields, req.Fields...), wire.Field{Name: "Authorization", Value: value})
 	return nil
+}
+
+// shortest is the length from which on what was sent is taken out of the target's words:
+// what is shorter is no secret, and would be found in any text.
+const shortest = 6
+
+// hide takes what was sent in headers out of a text of the target's: it may repeat it.
+func (r *runner) hide(text string) string {
+	sent := make([]string, 0, len(r.c.Header)+1)
+	for _, f := range r.c.Header {
+		sent = append(sent, f.Value)
+	}
+	if value := r.secret.Load(); value != nil {
+		sent = append(sent, *value)
+	}
+	for _, value := range sent {
+		if _, token, ok := strings.Cut(value, " "); ok && len(token) >= shortest {
+			text = strings.ReplaceAll(text, token, "…")
+		}
+		if len(value) >= shortest {
+			text = strings.ReplaceAll(text, value, "…")
+		}
+	}
+	return text
 }
 
 // refusal says in words what a status other than 2xx means for a request that was not

@@ -222,3 +222,14 @@ func TestWhoStandsInFront(t *testing.T) {
 		has(t, "front", rep.Target.Front, ("nginx/1.27 ?, 1.1 " + strings.Repeat("v", 100))[:80])
 	})
 }
+
+// TestWhatWasSentIsNotRepeated: a target that says back what it was told says no secret.
+func TestWhatWasSentIsNotRepeated(t *testing.T) {
+	r := &runner{c: Config{Header: []wire.Field{{Name: "X-Key", Value: "s3cret-1"}, {Name: "X-Short", Value: "a"}}}}
+	value := "Bearer s3cret-2"
+	r.secret.Store(&value)
+	const text = "no user a for key s3cret-1, token s3cret-2, nor Bearer s3cret-2"
+	if got, want := r.hide(text), "no user a for key …, token …, nor Bearer …"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

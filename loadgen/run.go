@@ -40,8 +40,9 @@ type runner struct {
 	known        atomic.Pointer[Target] // who the target is, where there are no sessions
 	next         time.Duration          // before which MaxRate lets no stream start
 	foreign      foreign
-	asked        atomic.Bool   // the probes of a session are taken
-	used         time.Duration // processor time of the process when the run began
+	asked        atomic.Bool            // the probes of a session are taken
+	secret       atomic.Pointer[string] // the latest credential
+	used         time.Duration          // processor time of the process when the run began
 
 	mu       sync.Mutex
 	sessions []*session // by number, from 1
@@ -73,6 +74,10 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	case outer.Err() != nil:
 		return Report{}, outer.Err()
 	case err != nil:
+		var strange *HandshakeError
+		if errors.As(err, &strange) {
+			strange.Reason = r.hide(strange.Reason)
+		}
 		return Report{}, err
 	}
 	var halt sync.WaitGroup
@@ -286,10 +291,17 @@ func (r *runner) report(t Target, begun time.Duration) Report {
 		Target: t, Planned: int64(r.c.Plan.Total()), Opened: live.Opened, MaxOpen: live.MaxOpen,
 		DroppedArrivals: live.Dropped, GetStreams: int64(r.c.Plan.Gets()), Gets: r.tally.gets,
 		Outcomes: r.tally.outcomes, Canary: r.tally.canary,
-		Delivered: live.Delivered, Resumes: resumes, Complaints: r.complaints.report(),
+		Delivered: live.Delivered, Resumes: resumes, Complaints: r.heard(),
 		Links: live.Links, Sessions: r.opened.Load(), Answers: r.c.Live.answers.Load(), Probes: live.Probes, Throttled: r.throttled.Load(),
 		Latencies: r.measured.l, Took: r.now() - begun, CPU: processTime() - r.used, Cores: runtime.GOMAXPROCS(0),
 	}
+}
+
+// heard are the complaints, without what was sent.
+func (r *runner) heard() Complaints {
+	c := r.complaints.report()
+	c.First = r.hide(c.First)
+	return c
 }
 
 // eventLimit is the largest message taken, in bytes.

@@ -35,7 +35,6 @@ import (
 )
 
 const (
-	path          = "/mcp"
 	sessionHeader = "Mcp-Session-Id"
 
 	maxSessions = 64       // processes at once
@@ -59,12 +58,13 @@ func Serve(ctx context.Context, newProcess func() (*process.Process, error)) (en
 	b.group.Go(func() { _ = b.server.Serve(l) }) // ends with Close, or with the listener
 	once := sync.OnceValue(b.stop)
 	quit := context.AfterFunc(ctx, func() { _ = once() })
-	return "http://" + b.host + path, func() error { quit(); return once() }, nil
+	return "http://" + b.host + b.path, func() error { quit(); return once() }, nil
 }
 
 // A bridge is the endpoint.
 type bridge struct {
 	host       string
+	path       string // nobody else on this machine guesses it, and starts servers
 	server     *http.Server
 	newProcess func() (*process.Process, error)
 	group      guard.Group    // the goroutines of sessions, and the listener's
@@ -81,7 +81,7 @@ type bridge struct {
 }
 
 func newBridge(host string, newProcess func() (*process.Process, error)) *bridge {
-	b := &bridge{host: host, newProcess: newProcess, sessions: map[string]*session{}}
+	b := &bridge{host: host, path: "/" + rand.Text() + "/mcp", newProcess: newProcess, sessions: map[string]*session{}}
 	b.server = &http.Server{Handler: b, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
 	return b
 }
@@ -138,8 +138,8 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch origin := r.Header.Get("Origin"); {
 	case r.Host != b.host || origin != "" && origin != "http://"+b.host:
 		refuse(w, http.StatusForbidden, "this endpoint is for "+b.host+" alone") // 2025-11-25 transports, Security Warning
-	case r.URL.Path != path:
-		refuse(w, http.StatusNotFound, "the endpoint is "+path)
+	case r.URL.Path != b.path:
+		refuse(w, http.StatusNotFound, "there is nothing at this path")
 	case r.Method == http.MethodPost:
 		b.post(w, r)
 	case r.Method == http.MethodDelete:

@@ -412,7 +412,7 @@ func TestStalledClient(t *testing.T) {
 		"stopped": func(e *endpoint) { e.mustBeFine() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := &endpoint{t: t, url: &url.URL{Host: b.host, Path: path}, stop: b.stop}
+			e := &endpoint{t: t, url: &url.URL{Host: b.host, Path: b.path}, stop: b.stop}
 			if name == "stopped" {
 				e = open(t, server("ours"))
 			}
