@@ -24,6 +24,16 @@ type override struct {
 	set  func(p *profiles.Profile, value string) error
 }
 
+// declare declares the flag on a command.
+func (o override) declare(cmd *cobra.Command) { cmd.Flags().Var(&word{kind: o.value}, o.name, o.usage) }
+
+// A word is the value of a flag as it was written; kind is what the help text calls it.
+type word struct{ text, kind string }
+
+func (w *word) String() string     { return w.text }
+func (w *word) Set(s string) error { w.text = s; return nil }
+func (w *word) Type() string       { return w.kind }
+
 // overrides lists, in the order of the help text, every flag that replaces a value
 // of the profile (DESIGN §6). Flags are applied in this order, whatever their
 // order on the command line; values are read by the profile's own types.
@@ -41,13 +51,13 @@ func overrides() []override {
 			func(p *profiles.Profile, v string) error { return p.Target.MaxRate.UnmarshalText([]byte(v)) }},
 		{"protocol", "REV", "revision of MCP: 2025-11-25, 2025-06-18, 2025-03-26 or 2026-07-28", "target.protocol",
 			func(p *profiles.Profile, v string) error { return p.Target.Protocol.UnmarshalText([]byte(v)) }},
-		{"tool", "NAME", "the tool to call (default emit)", "calls",
+		{"tool", "NAME", "the tool to call (reference server: emit)", "calls",
 			func(p *profiles.Profile, v string) error {
 				c := firstCall(p)
 				c.Tool, c.Resource, c.Prompt = v, "", ""
 				return nil
 			}},
-		{"args", "JSON", "its arguments, a JSON object", "calls", setArgs},
+		{"args", "JSON", "arguments of --tool, a JSON object", "calls", setArgs},
 		{"expect", "N", "messages per call (default: learnt from control calls)", "calls",
 			func(p *profiles.Profile, v string) error {
 				return firstCall(p).Expect.Messages.UnmarshalText([]byte(v))
@@ -58,11 +68,11 @@ func overrides() []override {
 		{"duration", "D", "how long the open model starts calls (default 30s)", "load.duration", setDuration},
 		{"sessions", "N", "sessions that share the streams (default: one per 10)", "load.sessions",
 			number(func(p *profiles.Profile) *int { return &p.Load.Sessions })},
-		{"messages", "N", "messages that emit sends per call", "emit.messages",
+		{"messages", "N", "messages of emit per call", "emit.messages",
 			number(func(p *profiles.Profile) *int { return &p.Emit.Messages })},
-		{"interval", "D", "time between them, such as 20ms", "emit.interval",
+		{"interval", "D", "time between messages of emit, such as 20ms", "emit.interval",
 			func(p *profiles.Profile, v string) error { return p.Emit.Interval.UnmarshalText([]byte(v)) }},
-		{"bytes", "N", "size of each of them, such as 200B", "emit.bytes", setBytes},
+		{"bytes", "N", "bytes per message of emit, such as 200B", "emit.bytes", setBytes},
 		{"seat", "SEAT", "where the faults act from: client or proxy", "faults.seat",
 			func(p *profiles.Profile, v string) error { p.Faults.Seat = v; return nil }},
 		{"contract", "C", "what the target promises: exactly-once, at-least-once, bounded or none", "judge.contract",
@@ -170,11 +180,11 @@ func firstCall(p *profiles.Profile) *profiles.Call {
 // addOverrides declares the flags on a command.
 func addOverrides(cmd *cobra.Command) {
 	for _, o := range overrides() {
-		cmd.Flags().String(o.name, "", "`"+o.value+"`: "+o.usage)
+		o.declare(cmd)
 	}
-	cmd.Flags().StringArray("stage", nil, "`D:RATE`, such as 30s:200/s: the open model moves to this rate; repeatable")
-	cmd.Flags().StringArray("fault", nil, "`KIND[@PLACE[,PLACE]][:N]`, N per stream; repeatable; replaces the profile's mix; none: no faults")
-	cmd.Flags().StringArray("threshold", nil, "`FIGURE:LIMIT`, such as 'resume_caught_up:p(99)<1s'; repeatable, added to the profile's; exit 99 if one fails")
+	cmd.Flags().StringArray("stage", nil, "within D the open model moves to RATE: `D:RATE`, such as 30s:200/s; repeatable")
+	cmd.Flags().StringArray("fault", nil, "N faults per stream, such as rst@mid-event:1, in place of the profile's (gapless help faults); none: no faults; repeatable; `KIND[@PLACE[,PLACE]][:N]`")
+	cmd.Flags().StringArray("threshold", nil, "exit 99 if the `FIGURE:LIMIT` fails, such as 'resume_caught_up:p(99)<1s'; repeatable, added to the profile's")
 	addReachSwitches(cmd)
 	cmd.Flags().Bool("strict", false, "deviations from SHOULD clauses decide the verdict too")
 }
@@ -187,7 +197,7 @@ func applyOverrides(cmd *cobra.Command, p *profiles.Profile) error {
 		if !cmd.Flags().Changed(name) {
 			return
 		}
-		if f := cmd.Flags().Lookup(name); f.Value.Type() == "string" && f.Value.String() == "" {
+		if cmd.Flags().Lookup(name).Value.String() == "" {
 			// An unset variable of a script: silently testing something else would be a
 			// green that nobody earned.
 			complaints = append(complaints, fmt.Errorf("--%s: the value is empty", name))

@@ -16,7 +16,7 @@ func newJudgeCommand() *cobra.Command {
 		Long: `Judge the history in DIR (gapless run --save DIR) again, from its records alone.
 A history that is cut short or damaged is inconclusive, and the output says where.
 Thresholds are those of the run. Exit codes are those of run.`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: usageArgs(exactlyOne("DIR", "gapless judge out")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out, err := parseOutputs(f.outputs, kindsOfResult(), os.Getenv)
 			if err != nil {
@@ -27,7 +27,7 @@ Thresholds are those of the run. Exit codes are those of run.`,
 			}
 			r, err := lab.Judge(args[0])
 			if err != nil {
-				return missingDir(err)
+				return missingDir(args[0], err)
 			}
 			if err := out.open(); err != nil {
 				return usageError{err}

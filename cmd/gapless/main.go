@@ -123,7 +123,7 @@ func newRoot(halt <-chan struct{}) *cobra.Command {
 chosen places, resumes them, and proves that no message was lost or repeated,
 or shows which one, where and why.
 
-  gapless run                                  the reference server, 15 seconds
+  gapless run                                  the reference server, a few seconds
   gapless run --target http://127.0.0.1:3000/mcp --tool long_job`,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
@@ -131,29 +131,10 @@ or shows which one, where and why.
 		Args:                       usageArgs(cobra.NoArgs),
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (%s --help lists the flags)", err, cmd.CommandPath())}
-	})
+	root.SetFlagErrorFunc(wrongFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(newRunCommand(halt), newServeCommand(halt), newJudgeCommand(), newReportCommand(), newProxyCommand(halt), newProbeCommand(halt), newProfilesCommand(), newVersionCommand())
 	root.SetHelpCommand(newHelpCommand())
 	completeWords(root)
 	return root
-}
-
-// usageArgs makes wrong arguments a usage error; an unknown command is one too.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		err := check(cmd, args)
-		if err == nil {
-			return nil
-		}
-		if cmd.HasSubCommands() && len(args) > 0 {
-			err = fmt.Errorf("unknown command %q; %s --help lists them", args[0], cmd.CommandPath())
-			for _, s := range cmd.SuggestionsFor(args[0]) {
-				err = fmt.Errorf("unknown command %q; did you mean %q?", args[0], s)
-			}
-		}
-		return usageError{err}
-	}
 }

@@ -29,7 +29,7 @@ func kindsOfReport() []string { return []string{"text", "json", "junit", "md"} }
 // outputFlags declares -o and -v.
 func outputFlags(cmd *cobra.Command, f *runFlags, kinds []string) {
 	cmd.Flags().StringArrayVarP(&f.outputs, "output", "o", nil,
-		"`KIND[=FILE]`: "+strings.Join(kinds, ", ")+"; to stdout in place of the text, or to a file beside it; repeatable")
+		strings.Join(kinds, ", ")+": to stdout in place of the text, or with `KIND[=FILE]` to a file beside it; repeatable")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "list every invariant, place and probe")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoSpace)) // the flag is there
 }

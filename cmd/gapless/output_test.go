@@ -211,6 +211,10 @@ func TestReports(t *testing.T) {
 	if code, _, stderr := gapless(t, small("--save", bad, "--defect", "S03")...); code != exitViolated {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
+	longer := filepath.Join(t.TempDir(), "longer")
+	if code, _, stderr := gapless(t, small("--save", longer, "--messages", "12", "--seed", "8")...); code != exitHolds {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
 	file := filepath.Join(t.TempDir(), "out")
 	for _, tc := range []struct {
 		name           string
@@ -230,8 +234,9 @@ func TestReports(t *testing.T) {
 		{"stream 0", []string{good, "--stream", "0"}, exitUsage, "", "--stream: streams count from 1"},
 		{"no such stream", []string{good, "--stream", "4000"}, exitUsage, "", "no stream 4000 in"},
 		{"a file", []string{filepath.Join(good, "result.json")}, exitUsage, "", "is a file; give the directory"},
-		{"nothing there", []string{filepath.Join(good, "nothing")}, exitUsage, "", "not a saved run"},
+		{"nothing there", []string{filepath.Join(good, "nothing")}, exitUsage, "", "nothing: no such directory"},
 		{"with itself", []string{good, "--compare", good}, 0, "NO DIFFERENCE", ""},
+		{"with other calls", []string{longer, "--compare", good}, exitInconclusive, "not the same experiment: what emit sends\n", ""},
 		{"with a good one", []string{bad, "--compare", good}, exitPastLimit, "REGRESSION  verdict violated, was holds; no-duplicate violated, was holds", ""},
 		{"as json", []string{bad, "--compare", good, "-o", "json"}, exitPastLimit, `"gapless": "comparison/1"`, ""},
 		{"as md", []string{bad, "--compare", good, "-o", "md"}, exitPastLimit, "### gapless: REGRESSION", ""},

@@ -92,7 +92,7 @@ func TestProbeExitCodes(t *testing.T) {
 		{"JSON to stdout", []string{odd, "--budget", "1s", "-o", "json"}, exitHolds, `^\{\n  "gapless": "probe/1"`, `^$`},
 		{"nobody there", []string{"http://127.0.0.1:1/mcp"}, exitUnreachable, `^$`, `127\.0\.0\.1:1/mcp`},
 		{"no MCP there", []string{web.URL}, exitUnreachable, `^$`, `initialize: the answer is neither`},
-		{"no URL", nil, exitUsage, `^$`, `arg`},
+		{"no URL", nil, exitUsage, `^$`, `URL is missing`},
 		{"not a URL", []string{"mcp"}, exitUsage, `^$`, `scheme`},
 		{"somebody else's server", []string{"http://192.0.2.1/mcp"}, exitUsage, `^$`, `not on this machine: --yes`},
 		{"arguments of no tool", []string{odd, "--args", "{}"}, exitUsage, `^$`, `--tool`},

@@ -31,7 +31,7 @@ func newProfilesCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show PROFILE",
 		Short: "Print a profile, a built-in one or a file",
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Args:  usageArgs(exactlyOne("PROFILE", "gapless profiles show smoke")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			resolved, err := cmd.Flags().GetBool("resolved")
 			if err != nil {

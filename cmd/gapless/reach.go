@@ -30,14 +30,14 @@ func reachOverrides() []override {
 // addReachFlags declares them all on a command that is not run.
 func addReachFlags(cmd *cobra.Command) {
 	for _, o := range reachOverrides() {
-		cmd.Flags().String(o.name, "", "`"+o.value+"`: "+o.usage)
+		o.declare(cmd)
 	}
 	addReachSwitches(cmd)
 }
 
 // addReachSwitches declares those that are no plain texts.
 func addReachSwitches(cmd *cobra.Command) {
-	cmd.Flags().StringArrayP("header", "H", nil, "`'K: V'`: a header of every request; repeatable")
+	cmd.Flags().StringArrayP("header", "H", nil, "a header of every request, as `'K: V'`; repeatable")
 	cmd.Flags().Bool("insecure", false, "do not check the certificate of the target: anybody could be answering")
 	cmd.Flags().Bool("http2", false, "speak HTTP/2 (default: HTTP/1.1, where cuts are exact, unless the target speaks 2 alone)")
 }

@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
 	"github.com/gapless-dev/gapless/loadgen/report"
 	"github.com/gapless-dev/gapless/loadgen/result"
+	"github.com/gapless-dev/gapless/profiles"
 )
 
 func newReportCommand() *cobra.Command {
@@ -31,7 +36,7 @@ verdict.`,
 		Example: `  gapless report out
   gapless report out --stream 41
   gapless report out --compare baseline -o md`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: usageArgs(exactlyOne("DIR", "gapless report out")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			compares, streams := cmd.Flags().Changed("compare"), cmd.Flags().Changed("stream")
 			if compares && streams {
@@ -68,7 +73,7 @@ func reportResult(cmd *cobra.Command, dir string, f *runFlags) error {
 	}
 	r, err := lab.ReadResult(dir)
 	if err != nil {
-		return missingDir(err)
+		return missingDir(dir, err)
 	}
 	if err := out.open(); err != nil {
 		return usageError{err}
@@ -109,7 +114,7 @@ func story(dir string, stream uint32) (*result.Timeline, error) {
 	if errors.As(err, &none) {
 		return nil, usageError{err}
 	}
-	return t, missingDir(err)
+	return t, missingDir(dir, err)
 }
 
 // compare prints how the run in dir differs from the one before.
@@ -118,11 +123,11 @@ func compare(cmd *cobra.Command, dir, before string, f *runFlags) error {
 	for i, d := range []string{before, dir} {
 		r, err := lab.ReadResult(d)
 		if err != nil {
-			return missingDir(err)
+			return missingDir(d, err)
 		}
 		runs[i] = r
 	}
-	c := result.Compare(runs[0], runs[1])
+	c := result.Compare(runs[0], runs[1], otherCalls(before, dir)...)
 	err := single(cmd, f, map[string]func(io.Writer) error{
 		"text": func(w io.Writer) error {
 			return report.Comparison(w, c, report.Options{Color: isTerminal(w), Verbose: f.verbose})
@@ -139,6 +144,32 @@ func compare(cmd *cobra.Command, dir, before string, f *runFlags) error {
 		return verdictError(result.Inconclusive)
 	}
 	return nil
+}
+
+// otherCalls names what the calls of two saved runs differ in, as far as it is recorded.
+// Arguments may be secrets: they are not shown.
+func otherCalls(before, after string) []string {
+	x, err := lab.Load(before)
+	y, bad := lab.Load(after)
+	if err != nil || bad != nil {
+		return nil // the results say what they can
+	}
+	var other []string
+	b, a := x.Profile, y.Profile
+	if was, is := strings.Join(callNames(b), ", "), strings.Join(callNames(a), ", "); was != is {
+		return []string{fmt.Sprintf("calls %s, then %s", was, is)}
+	}
+	emits := slices.ContainsFunc(a.Calls, func(c profiles.Call) bool { return c.Tool == profiles.DefaultCall().Tool })
+	if emits && !reflect.DeepEqual(b.Emit, a.Emit) {
+		other = append(other, "what emit sends")
+	}
+	if !slices.EqualFunc(b.Calls, a.Calls, func(x, y profiles.Call) bool { return maps.EqualFunc(x.Args, y.Args, reflect.DeepEqual) }) {
+		other = append(other, "args of "+strings.Join(callNames(a), ", "))
+	}
+	if !slices.EqualFunc(b.Calls, a.Calls, func(x, y profiles.Call) bool { return x.Weight == y.Weight }) {
+		other = append(other, "weights of the calls")
+	}
+	return other
 }
 
 // single writes what has fewer forms than a result: as text, or in those that -o names.
@@ -185,9 +216,12 @@ func savedDir(dir string) error {
 }
 
 // missingDir makes a directory that is not there, or is no saved run, a usage error.
-func missingDir(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return usageError{fmt.Errorf("not a saved run (gapless run --save DIR makes one): %w", err)}
+func missingDir(dir string, err error) error {
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
-	return err
+	if _, gone := os.Stat(dir); gone != nil {
+		return usageError{fmt.Errorf("%s: no such directory; gapless run --save DIR makes one", dir)}
+	}
+	return usageError{fmt.Errorf("%s is not a saved run (gapless run --save DIR makes one): %w", dir, err)}
 }

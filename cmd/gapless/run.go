@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -43,17 +44,17 @@ func newRunCommand(halt <-chan struct{}) *cobra.Command {
 arrived. PROFILE is a built-in name (gapless profiles) or a file; without it,
 smoke against the reference server, third-party with --target.
 
-Exit codes: 0 holds, 10 violated, 11 inconclusive, 1 the tool failed, 2 bad flag or
-profile, 4 target not reachable.`,
+Exit codes: 0 holds, 10 violated, 11 inconclusive, 99 holds but a threshold failed,
+1 the tool failed, 2 bad flag or profile, 4 target not reachable.`,
 		Example: `  gapless run
   gapless run --streams 5000 --messages 20 --fault rst:0.5
   gapless run --target http://127.0.0.1:3000/mcp --tool long_job --args '{"steps": 60}'`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: usageArgs(atMostOne("profile")),
 		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd, args, &f) },
 	}
 	addOverrides(cmd)
 	flags := cmd.Flags()
-	flags.Uint64Var(&f.seed, "seed", 0, "key of all draws (default: a new one, printed)")
+	flags.Uint64Var(&f.seed, "seed", 0, "key `N` of all draws (default: a new one, printed)")
 	flags.BoolVar(&f.plan, "plan", false, "print the arrival plan and the fault plan, run nothing")
 	outputFlags(cmd, &f, kindsOfRun())
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
@@ -68,6 +69,11 @@ profile, 4 target not reachable.`,
 }
 
 func runProfile(cmd *cobra.Command, args []string, f *runFlags) error {
+	for _, name := range []string{"save", "from"} { // an unset variable of a script
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return usageError{fmt.Errorf("--%s: the value is empty", name)}
+		}
+	}
 	p, offer, err := loadProfile(cmd, args, f)
 	if err != nil {
 		return usageError{err}
@@ -204,11 +210,32 @@ func loadProfile(cmd *cobra.Command, args []string, f *runFlags) (profiles.Profi
 	if len(args) > 0 {
 		name = args[0]
 	}
+	if strings.Contains(name, "://") {
+		return profiles.Profile{}, nil, mistaken(name)
+	}
 	p, err := profiles.Load(name)
 	if err != nil {
 		return p, nil, err
 	}
-	return p, nil, applyOverrides(cmd, &p)
+	if err := applyOverrides(cmd, &p); err != nil {
+		return p, nil, err
+	}
+	return p, nil, ownTools(p)
+}
+
+// ownTools tells that the reference server lacks what is called: it has one tool, so
+// nothing but the target can have been forgotten.
+func ownTools(p profiles.Profile) error {
+	own := profiles.DefaultCall().Tool
+	if !p.Reference() {
+		return nil
+	}
+	for _, c := range p.Calls {
+		if c.Tool != own {
+			return fmt.Errorf("%q: without --target the reference server is tested, which has only the tool %s", cmp.Or(c.Tool, c.Resource, c.Prompt), own)
+		}
+	}
+	return nil
 }
 
 // loadSaved reads what --from repeats. Its plan is that of the saved run, so no flag
@@ -219,7 +246,7 @@ func loadSaved(cmd *cobra.Command, args []string, f *runFlags) (profiles.Profile
 	}
 	saved, err := lab.Load(f.from)
 	if err != nil {
-		return profiles.Profile{}, nil, fmt.Errorf("--from: %w", err)
+		return profiles.Profile{}, nil, fmt.Errorf("--from: %w", missingDir(f.from, err))
 	}
 	for _, o := range overrides() {
 		if cmd.Flags().Changed(o.name) && !strings.HasPrefix(o.path, "target.") && !strings.HasPrefix(o.path, "server.") {

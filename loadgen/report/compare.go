@@ -49,7 +49,7 @@ func outcomeOf(c result.Comparison) (word, sentence string, paint colour) {
 	case c.Doubt != "":
 		return "INCONCLUSIVE", c.Doubt, yellow
 	case c.Different():
-		return "NO REGRESSION", "nothing got worse, but for what chance may do", green
+		return "NO REGRESSION", "nothing got worse beyond chance", green
 	}
 	return "NO DIFFERENCE", "verdict, counts and latencies are the same", green
 }
@@ -128,7 +128,7 @@ func quantiles(p *page, c result.Comparison) {
 // chances says what a difference is worth, with where it lies.
 func chances(l result.LatencyChange) string {
 	switch l.Word {
-	case result.Same, result.TooFew:
+	case result.Same, result.TooFew, result.OfOthers:
 		return l.Word
 	}
 	text := l.Word + ": "

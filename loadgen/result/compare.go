@@ -24,6 +24,7 @@ const (
 	Slower       = "slower, beyond chance"
 	Faster       = "faster, beyond chance"
 	TooFew       = "too few samples to tell"
+	OfOthers     = "of other calls"
 )
 
 // A Comparison says how one run differs from an earlier one.
@@ -71,7 +72,7 @@ type LatencyChange struct {
 	After    float64 `json:"after"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
-	Word     string  `json:"word"` // Same, WithinNoise, Slower, Faster or TooFew
+	Word     string  `json:"word"` // Same, WithinNoise, Slower, Faster, TooFew or OfOthers
 	Worse    bool    `json:"worse"`
 }
 
@@ -86,13 +87,18 @@ func (c Comparison) Different() bool {
 // not kept and was; a latency of the target that is slower beyond chance, by a tenth
 // and a millisecond at least. Where gapless itself was slower to start calls, so was the
 // machine, and whether the target was cannot be told: that is no regression, but a doubt.
-func Compare(before, after *Result) Comparison {
+// Calls say what differs in what was called, for a result does not hold it: latencies of
+// other calls are not judged.
+func Compare(before, after *Result, calls ...string) Comparison {
 	c := Comparison{
 		Gapless: ComparisonFormat, Before: before.Run, After: after.Run,
-		NotTheSame: notTheSame(before, after), Changes: []Change{}, Counts: []CountChange{}, Latencies: []LatencyChange{}, Regressions: []string{},
+		NotTheSame: append(notTheSame(before, after), calls...), Changes: []Change{}, Counts: []CountChange{}, Latencies: []LatencyChange{}, Regressions: []string{},
 	}
 	c.words(before, after)
 	c.counts(before, after)
+	if len(calls) > 0 {
+		c.Doubt = "the calls are not the same, so latencies prove nothing about the target"
+	}
 	busier := ""
 	if after.Generator.Saturated {
 		busier = "gapless itself could not keep up"
@@ -117,7 +123,8 @@ func Compare(before, after *Result) Comparison {
 }
 
 // notTheSame names what was decided before the runs and differs. The version of the
-// target is not among it: it is what most comparisons are made for.
+// target is not among it, since it is what most comparisons are made for, and neither is
+// the seed, which is a new one each time: it moves the cuts, not the experiment.
 func notTheSame(b, a *Result) []string {
 	s, t := b.Run.Target, a.Run.Target
 	if s.Store != "" && t.Store != "" { // our own server listens somewhere else each time
@@ -126,7 +133,6 @@ func notTheSame(b, a *Result) []string {
 	out := []string{}
 	for _, x := range []struct{ name, before, after string }{
 		{"profile", b.Run.Profile, a.Run.Profile},
-		{"seed", fmt.Sprint(b.Run.Seed), fmt.Sprint(a.Run.Seed)},
 		{"target", s.URL, t.URL}, {"server", s.Name, t.Name}, {"store", s.Store, t.Store}, {"protocol", s.Protocol, t.Protocol},
 		{"dialect", s.Dialect, t.Dialect}, {"contract", s.Contract, t.Contract}, {"oracle", s.Oracle, t.Oracle},
 		{"load", b.Load.Model, a.Load.Model}, {"planned streams", fmt.Sprint(b.Streams.Planned), fmt.Sprint(a.Streams.Planned)},
@@ -253,6 +259,8 @@ func (c *Comparison) latency(b Named, a Figures) (worse string) {
 	} {
 		row := LatencyChange{Figure: b.Name, Quantile: x.q, Before: x.before, After: x.after, Word: TooFew}
 		switch {
+		case c.Doubt != "":
+			row.Word = OfOthers
 		case b.Count > 0 && a.Count > 0 && x.before == x.after:
 			row.Word = Same
 		case enough(b.Count, x.q) && enough(a.Count, x.q):

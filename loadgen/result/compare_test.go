@@ -152,7 +152,7 @@ func TestCompareWords(t *testing.T) {
 		}, "new violated, was not applicable", ""},
 		{"threshold", func(b, a *result.Result) { a.Thresholds[0].OK = false }, "threshold first_event p(99)<1s failed, was passed", ""},
 		{"another threshold", func(b, a *result.Result) { a.Thresholds[0] = result.Threshold{Figure: "failed"} }, "", ""},
-		{"seed", func(b, a *result.Result) { b.Run.Seed = 7 }, "", "seed 7, then 0"},
+		{"seed", func(b, a *result.Result) { b.Run.Seed = 7 }, "", ""},
 		{"target", func(b, a *result.Result) { a.Run.Target.URL = "http://b" }, "", "target none, then http://b"},
 		{"version of the target", func(b, a *result.Result) { a.Run.Target.Version = "2" }, "", ""},
 		{"port of our own server", func(b, a *result.Result) {
@@ -167,6 +167,24 @@ func TestCompareWords(t *testing.T) {
 		}
 		if got := strings.Join(c.NotTheSame, "; "); got != tc.same {
 			t.Errorf("%s: not the same: %q, want %q", tc.name, got, tc.same)
+		}
+	}
+}
+
+// TestCompareOtherCalls: a tool that takes longer is no slower target.
+func TestCompareOtherCalls(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	before, after := run(figures(draw(rng, 2000, 0.1))), run(figures(draw(rng, 2000, 0.3)))
+	if c := result.Compare(before, after); len(c.Regressions) == 0 || c.Doubt != "" {
+		t.Errorf("the same calls, three times as slow: %+v", c)
+	}
+	c := result.Compare(before, after, "calls count, then echo")
+	if len(c.Regressions) > 0 || !strings.Contains(c.Doubt, "not the same") || !slices.Contains(c.NotTheSame, "calls count, then echo") {
+		t.Errorf("other calls: %+v", c)
+	}
+	for _, l := range c.Latencies {
+		if l.Word != result.OfOthers || l.Worse {
+			t.Errorf("judged: %+v", l)
 		}
 	}
 }
