@@ -106,6 +106,8 @@ func shown(name, value string, p profiles.Profile) string {
 	switch name {
 	case "target":
 		return lab.Withhold(p.Target).URL
+	case "exec":
+		return lab.Withhold(p.Target).Exec
 	case "http-proxy":
 		return lab.Withhold(p.Target).HTTPProxy
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,8 +15,11 @@ import (
 // withheld stands for what is secret.
 const withheld = "…"
 
-// Withhold takes what may be secret out of the way to a target: the values of headers,
-// the password of a proxy, and those of a query. What is left can be written down.
+// assignment is a variable that a command line sets for its command.
+var assignment = regexp.MustCompile(`\b([A-Za-z_][A-Za-z0-9_]*)=('[^']*'|"[^"]*"|[^\s'";]+)`)
+
+// Withhold takes what may be secret out of the way to a target: the values of headers
+// and of variables that its command sets, the password of a proxy, and those of a query. What is left can be written down.
 func Withhold(t profiles.Target) profiles.Target {
 	t.Headers = maps.Clone(t.Headers)
 	for name := range t.Headers {
@@ -25,6 +29,7 @@ func Withhold(t profiles.Target) profiles.Target {
 		u.User = nil
 		t.HTTPProxy = strings.Replace(u.String(), "://", "://"+withheld+"@", 1)
 	}
+	t.Exec = assignment.ReplaceAllString(t.Exec, "${1}="+withheld)
 	if e, err := NewEndpoint(profiles.Target{URL: t.URL}, nil); err == nil {
 		t.URL = e.Shown()
 	}
@@ -39,6 +44,9 @@ func Lacking(t profiles.Target) error {
 		if t.Headers[name] == withheld {
 			all = append(all, fmt.Errorf("the saved run does not hold the value of header %s: give it again with -H", name))
 		}
+	}
+	if strings.Contains(t.Exec, "="+withheld) {
+		all = append(all, errors.New("the saved run does not hold the variables of the command: give it again with --exec"))
 	}
 	if strings.Contains(t.HTTPProxy, withheld) {
 		all = append(all, errors.New("the saved run does not hold the password of the HTTP proxy: give it again with --http-proxy"))
