@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,9 @@ const generatedMark = "<!-- generated -->\n"
 // TestDocsAreGenerated: what docs say of the registry and of public servers is what is
 // there.
 func TestDocsAreGenerated(t *testing.T) {
-	for name, text := range map[string]string{"invariants.md": invariantRows(), "field-report.md": fieldRows(t)} {
+	for name, text := range map[string]string{
+		"invariants.md": invariantRows(), "field-report.md": fieldRows(t), "write-a-profile.md": figureRows(),
+	} {
 		path := filepath.Join("../../docs", name)
 		before := readFile(t, path)
 		head, _, found := strings.Cut(before, generatedMark)
@@ -48,6 +51,37 @@ func invariantRows() string {
 		out += fmt.Sprintf("| `%s` | %s | %s | %s |\n", inv.Name, inv.Level, inv.Claim, inv.Source)
 	}
 	return out
+}
+
+func figureRows() string {
+	out := "| figure | is |\n|---|---|\n"
+	for _, f := range figures() {
+		out += fmt.Sprintf("| `%s` | %s |\n", f.name, f.about)
+	}
+	return out
+}
+
+// TestHelpListsTheFigures: those of help thresholds are those that a threshold can be about.
+func TestHelpListsTheFigures(t *testing.T) {
+	_, _, stderr := gapless(t, "run", "--plan", "--threshold", "nothing:max<1s")
+	_, known, _ := strings.Cut(strings.TrimSpace(stderr), "known: ")
+	want := strings.Split(strings.Replace(known, " or ", ", ", 1), ", ")
+	var got []string
+	for _, f := range figures() {
+		got = append(got, f.name)
+		args := []string{"run", "--plan", "--threshold", f.name + ":count<1"}
+		if isTime := strings.HasPrefix(f.about, "time "); isTime {
+			args = append(args, "--threshold", f.name+":p(99)<1s")
+		} else {
+			args = append(args, "--threshold", f.name+":rate<1%")
+		}
+		if code, _, stderr := gapless(t, args...); code != 0 {
+			t.Errorf("%s: exit code %d: %s", f.name, code, stderr)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("help thresholds lists %v, a profile takes %v", got, want)
+	}
 }
 
 // fieldRows are the verdicts that the end-to-end tests check.
@@ -119,8 +153,10 @@ func TestDocsCommands(t *testing.T) {
 	if code, _, stderr := gapless(t, small("--save", "gapless-run", "--seed", "7")...); code != exitHolds {
 		t.Fatal(stderr)
 	}
-	if err := os.CopyFS("last-release", os.DirFS("gapless-run")); err != nil {
-		t.Fatal(err)
+	for _, saved := range []string{"planted", "last-release", "next"} {
+		if err := os.CopyFS(saved, os.DirFS("gapless-run")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	tried := 0
 	for path, text := range pages {
@@ -140,6 +176,22 @@ func TestDocsCommands(t *testing.T) {
 	}
 	if tried < 20 {
 		t.Errorf("%d commands were tried: the test does not find them", tried)
+	}
+}
+
+// TestDocsSaveOnce: no run is saved where an earlier one of the pages is.
+func TestDocsSaveOnce(t *testing.T) {
+	first := map[string]string{}
+	for path, text := range docPages(t) {
+		for _, saves := range regexp.MustCompile(`gapless run.*--save ([a-z-]+)`).FindAllStringSubmatch(text, -1) {
+			if before, taken := first[saves[1]]; taken {
+				t.Errorf("%s saves a run to %s, as %s does", path, saves[1], before)
+			}
+			first[saves[1]] = path
+		}
+	}
+	if len(first) < 4 {
+		t.Errorf("%d saved runs were found", len(first))
 	}
 }
 

@@ -26,12 +26,13 @@ func topics() []struct{ name, about, table string } {
 		{"invariants", "what is promised, and at which level", invariantTable()},
 		{"verdict", "when a run holds, is violated, or is inconclusive", ""},
 		{"profile", "how a profile is written", ""},
+		{"thresholds", "the figures that can have limits", figureTable()},
 		{"fixture", "a tool that counts, to paste into a server: --lang go, ts or py", ""},
 	}
 }
 
 func newHelpCommand() *cobra.Command {
-	names := make([]string, 0, 4)
+	names := make([]string, 0, len(topics()))
 	about := "Topics:\n"
 	for _, t := range topics() {
 		names = append(names, t.name)
@@ -99,6 +100,42 @@ func invariantTable() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, inv := range judge.New(judge.Setup{}).Finish(judge.Tail{}).Invariants {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", inv.Name, inv.Level, inv.Claim)
+	}
+	_ = w.Flush()
+	return b.String()
+}
+
+// A figure is something measured that a threshold can be about.
+type figure struct{ name, about string }
+
+// figures are all of them, in the order of a profile's errors: times, then counts.
+func figures() []figure {
+	return []figure{
+		{"first_event", "time from when a call is due to its first message or response; an empty priming event is neither"},
+		{"event_gap", "time between two messages that follow one another on one link"},
+		{"completion", "time from when a call is due to its response"},
+		{"start_delay", "time gapless itself took to write a call that was due"},
+		{"resume_detect", "time until gapless saw the end of a link that it had cut"},
+		{"resume_backoff", "time waited before coming back to a stream"},
+		{"resume_connect", "time from the end of that wait to the head of the answer"},
+		{"resume_first_event", "time from that head to the first event"},
+		{"resume_caught_up", "time from the end of the cut link until all that was missed has come, the wait included; " +
+			"the first event, if the target does not say how much that is"},
+		{"indeterminate", "calls cut before the first event id: nobody could have resumed them"},
+		{"not_sent", "calls that were never written whole"},
+		{"refused", "calls that the target refused, at once or when they were resumed"},
+		{"undecided", "calls that the end of the run, or a slow generator, left open"},
+		{"failed", "calls that hung, ended early or were refused without end"},
+		{"dropped_arrivals", "calls of the open model that were due and never started: too many were open"},
+		{"late", "messages read from an old link after the resume was sent"},
+	}
+}
+
+func figureTable() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, f := range figures() {
+		fmt.Fprintf(w, "  %s\t%s\n", f.name, f.about)
 	}
 	_ = w.Flush()
 	return b.String()
