@@ -57,7 +57,7 @@ func (s *stream) pause(ctx context.Context) history.Outcome {
 	left := s.deadline - s.back.ended
 	late := d >= left || d < 0
 	if late {
-		d = left
+		d, s.rec.Exchange.Asked = left, s.back.asked // the record of the outcome says why there was no resume
 	}
 	timer := time.NewTimer(s.back.ended + d - s.r.now())
 	defer timer.Stop()

@@ -108,6 +108,7 @@ func (c *coder) fields(r *Record) {
 		c.byte(bit1, (*uint8)(&r.End), uint8(EndClean))
 	case KindSettled:
 		c.byte(bit1, (*uint8)(&r.Outcome), uint8(OutcomeCompleted))
+		c.int(bit2, (*int64)(&r.Exchange.Asked), 0)
 	case KindLedgerMessage:
 		c.ledgerMessage(&r.Ledger)
 	case KindLedgerCall:

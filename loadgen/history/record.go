@@ -66,7 +66,8 @@ type Exchange struct {
 	// the first. It stands for the id itself, which is a secret.
 	Cursor uint32
 	// Asked is the reconnection time the server announced; Waited is how long the
-	// client really waited since the previous exchange ended.
+	// client really waited since the previous exchange ended. Asked stands in KindSettled
+	// too, where the deadline left no time for the wait.
 	Asked, Waited time.Duration
 }
 

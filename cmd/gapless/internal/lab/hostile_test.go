@@ -155,6 +155,11 @@ func (h *hostile) call(w http.ResponseWriter, r *http.Request, id, token json.Ra
 	case "never answers":
 		<-r.Context().Done()
 		return
+	case "JSON now and then":
+		if n%7 == 6 {
+			h.json(w, id, hostileResult)
+			return
+		}
 	case "JSON only":
 		h.json(w, id, hostileResult)
 		return
@@ -231,7 +236,11 @@ func (h *hostile) follow(w http.ResponseWriter, r *http.Request, l *hostileLog, 
 	for {
 		if !primed {
 			primed = true
-			_, _ = fmt.Fprintf(w, "id: %s-0\nretry: 10\ndata: \n\n", name)
+			retry := 10
+			if h.habit == "asks for an hour" {
+				retry = 3600000
+			}
+			_, _ = fmt.Fprintf(w, "id: %s-0\nretry: %d\ndata: \n\n", name, retry)
 			_ = out.Flush()
 		}
 		events, done, grown := l.after(n)
@@ -274,6 +283,8 @@ func (h *hostile) get(w http.ResponseWriter, r *http.Request) {
 	h.mu.Unlock()
 	n, err := strconv.Atoi(k)
 	switch {
+	case h.habit == "no GET":
+		w.WriteHeader(http.StatusMethodNotAllowed)
 	case h.habit == "404 after each drop":
 		w.WriteHeader(http.StatusNotFound)
 	case l == nil || err != nil:
@@ -349,7 +360,10 @@ func TestHostileTargets(t *testing.T) {
 		{"404 after each drop", result.Violated, "refused"},
 		{"never answers", result.Inconclusive, "^This run cannot say .*: none of the 3 control calls was answered"},
 		{"never answers at all", "", "did not answer|no answer|answered nothing|timeout"},
-		{"JSON only", result.Inconclusive, "offers no resumption"},
+		{"JSON only", result.Inconclusive, "offers no resumption.*(?s:.*)answer tools/call with an event stream"},
+		{"JSON now and then", result.Inconclusive, "^This run cannot say .*: [0-9]+ calls were answered with JSON, without a stream for their messages"},
+		{"no GET", result.Inconclusive, "offers no resumption.*(?s:.*)serve GET with Last-Event-ID"},
+		{"asks for an hour", result.Inconclusive, "^This run cannot say .*: the server asks to wait 1h0m0s before a resume, longer than the calls may take .3s"},
 		{"100 MB in one event", result.Inconclusive, "^This run cannot say .*(larger|none of the 3 control calls)"},
 		{"garbage", result.Violated, "legal-frames|not JSON"},
 		{"redirects", "", "redirects to http://127.0.0.1:[0-9]+/again; gapless follows no redirects"},
@@ -380,7 +394,7 @@ func TestHostileTargets(t *testing.T) {
 			})
 			word, text := "", fmt.Sprint(err)
 			if err == nil {
-				word, text = r.Verdict, strings.Join(append(append([]string{r.Sentence}, r.Why...), r.Notes...), "\n")
+				word, text = r.Verdict, strings.Join(append(append([]string{r.Sentence}, append(r.Why, r.Next...)...), r.Notes...), "\n")
 				for _, i := range r.Invariants {
 					if i.Verdict == result.Violated {
 						text += "\n" + i.Name + ": " + i.Evidence[0].Text
