@@ -157,6 +157,7 @@ func TestLimits_SessionsAndCalls(t *testing.T) {
 			t.Errorf("a limit counts as %s failures of the store", n)
 		}
 		first.rest()
+		synctest.Wait() // the client saw the end before the server had put the stream away
 		if code, _ := q.post(ping); code != 200 {
 			t.Errorf("after a stream has finished: %d", code)
 		}

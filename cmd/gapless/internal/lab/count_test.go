@@ -116,7 +116,7 @@ func TestACallThatTheTargetDoesNotOffer(t *testing.T) {
 		says []string
 	}{
 		{call("coutn"), []string{"coutn", "count", "percent", "mute"}},
-		{profiles.DefaultCall(), []string{"emit", "count"}},
+		{profiles.DefaultCall(), []string{"name the tool", "count"}},
 		{wrong, []string{"great", "greet"}},
 	} {
 		p := thirdParty(t)
