@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gapless-dev/gapless/chaos"
 	"github.com/gapless-dev/gapless/loadgen/judge"
 )
 
@@ -75,25 +74,6 @@ func printTopic(cmd *cobra.Command, name, table string) error {
 	return err
 }
 
-// faultTable lists kinds and places, and which of them go together.
-func faultTable() string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, k := range chaos.AllKinds() {
-		fmt.Fprintf(w, "  %s\t%s\n", k, k.About())
-	}
-	fmt.Fprintln(w)
-	for _, p := range chaos.AllPlaces() {
-		fmt.Fprintf(w, "  %s\t%s\n", p, p.About())
-	}
-	fmt.Fprintln(w)
-	for _, row := range chaos.Cells() {
-		fmt.Fprintf(w, "  %s@%s\t%s\t%s\n", row.Kind, row.Place, row.Seat, row.Says)
-	}
-	_ = w.Flush() // a strings.Builder takes every write
-	return b.String()
-}
-
 // invariantTable lists the invariants as a run without a ledger would show them.
 func invariantTable() string {
 	var b strings.Builder
@@ -119,8 +99,7 @@ func figures() []figure {
 		{"resume_backoff", "time waited before coming back to a stream"},
 		{"resume_connect", "time from the end of that wait to the head of the answer"},
 		{"resume_first_event", "time from that head to the first event"},
-		{"resume_caught_up", "time from the end of the cut link until all that was missed has come, the wait included; " +
-			"the first event, if the target does not say how much that is"},
+		{"resume_caught_up", "time from the end of the cut link until all that was missed has come"},
 		{"indeterminate", "calls cut before the first event id: nobody could have resumed them"},
 		{"not_sent", "calls that were never written whole"},
 		{"refused", "calls that the target refused, at once or when they were resumed"},
