@@ -75,11 +75,11 @@ type Endpoint struct {
 	// onlyH2 and settled are what the first links have found under auto: the target
 	// speaks HTTP/2 alone, or need not be asked again.
 	onlyH2, settled atomic.Bool
-	// shaken: a TLS handshake has succeeded; heard: plain HTTP was answered. plain is what
-	// a target that is silent in TLS was found to speak, once it was asked.
+	// shaken: a TLS handshake has succeeded; heard: plain HTTP was answered. A target that
+	// answers neither is asked once whether it speaks the other.
 	shaken, heard atomic.Bool
 	asked         sync.Once
-	plain         bool
+	speaksOther   bool
 }
 
 // New checks the settings and reads the files that they name. URL is one of

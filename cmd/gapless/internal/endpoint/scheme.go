@@ -67,12 +67,28 @@ func (e *Endpoint) speaksPlain(ctx context.Context) bool {
 			return
 		}
 		_, err = io.ReadFull(conn, answer[:])
-		e.plain = err == nil && string(answer[:]) == "HTTP/"
+		e.speaksOther = err == nil && string(answer[:]) == "HTTP/"
 	})
-	return e.plain
+	return e.speaksOther
 }
 
-// A plainLink looks whether the first that comes is TLS. Links of a target that has once
+// speaksTLS tries a handshake, in which nothing of ours is told.
+func (e *Endpoint) speaksTLS() bool {
+	e.asked.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), plainTimeout)
+		defer cancel()
+		conn, err := e.reach(ctx)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		// Nobody is trusted: the link is closed behind the handshake.
+		e.speaksOther = tls.Client(conn, &tls.Config{ServerName: e.target.name(), InsecureSkipVerify: true}).HandshakeContext(ctx) == nil
+	})
+	return e.speaksOther
+}
+
+// A plainLink looks whether the first that comes is TLS, and asks when nothing comes. Links of a target that has once
 // spoken HTTP are not looked at.
 type plainLink struct {
 	net.Conn
@@ -83,11 +99,15 @@ type plainLink struct {
 // Read reads from the connection.
 func (l *plainLink) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
-	if l.looked || n == 0 {
+	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	if l.looked || n == 0 && !ended {
 		return n, err
 	}
 	l.looked = true
-	if isAlert(p[:n]) {
+	switch {
+	case n == 0 && (l.e.heard.Load() || !l.e.speaksTLS()):
+		return n, err
+	case n == 0 || isAlert(p[:n]):
 		return 0, &handshakeError{errTLS, "it speaks TLS there: " + l.e.target.as("https") + "?"}
 	}
 	l.e.heard.Store(true)

@@ -3,6 +3,8 @@ package endpoint
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -78,16 +80,31 @@ func TestWhoSpeaksTLSIsNotAskedInPlain(t *testing.T) {
 }
 
 func TestTLSWherePlainHTTPIsAskedFor(t *testing.T) {
-	l := listen(t, "tcp", "127.0.0.1:0")
-	go answering(l, func(c net.Conn) { // ends with the listener
+	alerting, closing := listen(t, "tcp", "127.0.0.1:0"), listen(t, "tcp", "127.0.0.1:0")
+	go answering(alerting, func(c net.Conn) { // ends with the listener
 		_, _ = c.Read(make([]byte, 4096))
 		_, _ = c.Write([]byte{21, 3, 1, 0, 2, 2, 70})
 	})
-	addr := l.Addr().String()
-	e := made(t, Config{URL: "http://" + addr + "/mcp?token=hush-hush"})
-	for range 2 {
-		_, err := wire.NewConn(dial(t, e), wire.Limits{}).RoundTrip(request(e, "POST", "{}"))
-		refused(t, err, "it speaks TLS there: https://"+addr+"/mcp")
+	go shake(tls.NewListener(closing, one(newAuthority(t).pair(nil))))
+	for name, l := range map[string]net.Listener{"an alert": alerting, "no word": closing} {
+		t.Run(name, func(t *testing.T) {
+			addr := l.Addr().String()
+			e := made(t, Config{URL: "http://" + addr + "/mcp?token=hush-hush"})
+			for range 2 {
+				_, err := wire.NewConn(dial(t, e), wire.Limits{}).RoundTrip(request(e, "POST", "{}"))
+				refused(t, err, "it speaks TLS there: https://"+addr+"/mcp")
+			}
+		})
+	}
+}
+
+// TestAnEndWithoutAWord is told as it was where nobody speaks TLS.
+func TestAnEndWithoutAWord(t *testing.T) {
+	l := listen(t, "tcp", "127.0.0.1:0")
+	go answering(l, func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }) // ends with the listener
+	e := made(t, Config{URL: "http://" + l.Addr().String()})
+	if _, err := wire.NewConn(dial(t, e), wire.Limits{}).RoundTrip(request(e, "POST", "{}")); err != io.EOF {
+		t.Error(err)
 	}
 }
 
