@@ -114,7 +114,7 @@ func checkURL(f *findings, t Target) {
 		return // started first, then tested at its URL
 	}
 	if t.Exec != "" && t.Transport != "stdio" {
-		f.add("target.exec", "exec without url: say where the started server listens (url), or that it speaks stdio (transport: stdio)")
+		f.add("target.exec", "exec without url: say where the started server listens (url, --target URL), or that it speaks stdio (transport: stdio, --transport stdio)")
 	}
 	if t.URL == "" {
 		return
@@ -186,7 +186,7 @@ func (p Profile) checkLoad(f *findings) {
 	case !l.open() && l.Streams < 1:
 		f.add("load.streams", "no load: name streams, or rate and duration, or stages")
 	case l.Calls > 0 && l.Calls < l.Streams:
-		f.add("load.calls", "%d calls cannot keep %d streams open; did you mean streams: %d?", l.Calls, l.Streams, l.Calls)
+		f.add("load.calls", "%d calls cannot keep %d streams open; did you mean streams: %d (--streams %d)?", l.Calls, l.Streams, l.Calls, l.Calls)
 	case l.Streams > l.MaxOpen:
 		f.add("load.streams", "%d streams with max_open %d; raise max_open", l.Streams, l.MaxOpen)
 	case l.Hold && l.Calls > l.Streams:

@@ -55,7 +55,7 @@ func TestComplaints(t *testing.T) {
 func TestImpossibleCombinations(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"stdio with url – refused", "target: {url: 'http://a/b', exec: x, transport: stdio}", "p.yaml:1:15: url with exec over stdio"},
-		{"exec without url – refused", "target: {exec: x}", "exec without url"},
+		{"exec without url – refused", "target: {exec: x}", "(url, --target URL), or that it speaks stdio (transport: stdio, --transport stdio)"},
 		{"server with url – refused", "target: {url: 'http://a/b'}\nserver: {store: memory}", "p.yaml:2:9: server settings with target.url or target.exec"},
 		{"ready_timeout without exec – refused", "target: {ready_timeout: 3s}", "ready_timeout without exec"},
 		{"bad url – refused", "target: {url: localhost:80}", "bad url"},
@@ -74,7 +74,7 @@ func TestImpossibleCombinations(t *testing.T) {
 		{"calls with rate – refused", "load: {rate: 5/s, duration: 1s, calls: 5}", "calls belongs to the closed model"},
 		{"hold with rate – refused", "load: {rate: 5/s, duration: 1s, hold: true}", "hold belongs to the closed model"},
 		{"hold with more calls than streams – refused", "load: {streams: 5, calls: 6, hold: true}", "hold waits until all calls are open"},
-		{"fewer calls than streams – refused", "load: {streams: 5, calls: 4}", "4 calls cannot keep 5 streams open"},
+		{"fewer calls than streams – refused", "load: {streams: 5, calls: 4}", "4 calls cannot keep 5 streams open; did you mean streams: 4 (--streams 4)?"},
 		{"more streams than max_open – refused", "load: {streams: 30000}", "raise max_open"},
 		{"no load – refused", "load: {streams: 0}", "no load"},
 		{"stages that never start anything – refused", "load: {stages: [{for: 5s, rate: 0}]}", "no stage has a rate above 0"},
