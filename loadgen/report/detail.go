@@ -41,7 +41,7 @@ func checked(inv result.Invariant) string {
 		return cut(inv.Why, 120)
 	case inv.Verdict == result.Violated:
 		return fmt.Sprintf("%s %s in %s; %s", count(inv.Violations), unit(inv), some(inv.Streams, "streams"), inv.Claim)
-	case inv.Why != "":
+	case inv.Why != "" && inv.Why != string(stateOf(inv)): // which stands beside it
 		return cut(inv.Why, 120)
 	}
 	return fmt.Sprintf("%s checked; %s", count(inv.Checked), inv.Claim)

@@ -46,7 +46,7 @@ func holds(p *page, r *result.Result) {
 	p.row(15, "invariants")
 	t := tally(r)
 	p.text(15, fmt.Sprintf("%d hold, %d violated, %d inconclusive, %s (-v lists them)",
-		t[kept], t[broken], t[unsure], some(int64(t[deviation]), "deviations")))
+		t[kept], t[broken], t[unsure], deviations(r)))
 }
 
 // numbers begins a line with what was wanted and what was got in their columns.

@@ -120,17 +120,28 @@ func (m *markdown) wanted(r *result.Result) {
 		return "not reached"
 	}
 	for _, x := range r.Reached {
-		m.row(escape(strings.ReplaceAll(cut(x.Name, 40), "_", " ")), count(x.Want), count(x.Got), mark(x.OK))
+		m.row(escape(asked(r, x.Name)), count(x.Want), count(x.Got), mark(x.OK))
 	}
 	m.row("streams", count(r.Streams.Planned), count(r.Streams.Judged()), escape(outcomes(r)))
 	m.row("messages", count(r.Messages.Expected), count(r.Messages.Delivered), fmt.Sprintf("%s lost, %s repeated, %s out of order",
 		count(r.Messages.Lost), count(r.Messages.Duplicated), count(r.Messages.Misordered)))
-	m.row("faults", count(r.Faults.Planned), count(r.Faults.Injected), count(r.Faults.Cuts)+" cuts")
+	m.row("faults planned", count(r.Faults.Planned), count(r.Faults.Injected), some(r.Faults.Cuts, "cuts"))
 	for _, f := range r.Latency.All() {
 		if f.Count > 0 && (f.Name == "first_event" || f.Name == "resume_caught_up") {
 			m.row(strings.ReplaceAll(f.Name, "_", " "), "", "p50 "+span(f.P50), fmt.Sprintf("p99 %s, max %s", span(f.P99), span(f.Max)))
 		}
 	}
+}
+
+// asked is what had to be reached, in the words of the text.
+func asked(r *result.Result, name string) string {
+	if name != "injections" {
+		return strings.ReplaceAll(cut(name, 40), "_", " ")
+	}
+	if _, both := reached(r, "cuts"); !both && cuts(r) == r.Faults.Injected {
+		return "cuts"
+	}
+	return "faults"
 }
 
 // findings lists what is violated and what only deviates.
@@ -150,7 +161,7 @@ func (m *markdown) findings(r *result.Result) {
 		}
 	}
 	m.line("")
-	m.line("Invariants: %d hold, %d violated, %d inconclusive, %s.", t[kept], t[broken], t[unsure], some(int64(t[deviation]), "deviations"))
+	m.line("Invariants: %d hold, %d violated, %d inconclusive, %s.", t[kept], t[broken], t[unsure], escape(deviations(r)))
 }
 
 func (m *markdown) thresholds(r *result.Result) {

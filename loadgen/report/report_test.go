@@ -341,12 +341,28 @@ func TestZeroIsNoHold(t *testing.T) {
 	r.Invariants = []result.Invariant{
 		{Name: "no-loss", Level: "contract", Role: "demanded", Verdict: result.Holds},
 		{Name: "in-order", Level: "contract", Role: "demanded", Checked: 3, Verdict: "fine"},
-		{Name: "intact", Level: "contract", Role: "watched", Verdict: result.Inconclusive},
+		{Name: "intact", Level: "contract", Role: "watched", Verdict: result.Inconclusive, Why: "not exercised"},
 	}
 	got := text(t, r, report.Options{Verbose: true})
 	for _, want := range []string{"0 hold, 0 violated, 2 inconclusive, 0 deviations", "? no-loss", "? in-order", "not exercised"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Count(got, "not exercised") != 1 {
+		t.Errorf("said twice:\n%s", got)
+	}
+}
+
+// TestMarkdownSaysCuts: the page and the text have one word for one thing.
+func TestMarkdownSaysCuts(t *testing.T) {
+	for others, want := range map[int64]string{0: "| cuts | 40 | 50 |  |\n", 3: "| faults | 40 | 53 |  |\n"} {
+		r := holding()
+		r.Faults.Cuts, r.Faults.Injected = 50, 50+others
+		r.Reached = []result.Reached{{Name: "injections", Want: 40, Got: 50 + others, OK: true}}
+		var page strings.Builder
+		if err := report.Markdown(&page, r, report.Options{}); err != nil || !strings.Contains(page.String(), want) {
+			t.Errorf("no %q (%v):\n%s", want, err, page.String())
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 // Bounds of a summary; the rest is in the list of -v and in result.json.
 const (
 	maxBroken = 8 // violated invariants
-	maxSilent = 3 // invariants that do not apply
 	maxTexts  = 4 // texts under one label
 )
 
@@ -31,7 +30,6 @@ func violated(p *page, r *result.Result) {
 	if more := len(guilty) - len(shown); more > 0 {
 		p.line(fmt.Sprintf("  x and %d more (-v lists them)", more))
 	}
-	silent(p, r)
 	p.line("  + " + also(r))
 	if after := afters(r); after != "" {
 		p.row(12, "after")
@@ -126,22 +124,6 @@ func firstStream(guilty []result.Invariant) string {
 	return ""
 }
 
-// onlyModern applies to one revision alone: elsewhere nobody misses it.
-const onlyModern = "silent-after-cut"
-
-// silent names the first invariants that had nothing to say, so that nobody
-// takes them for kept promises.
-func silent(p *page, r *result.Result) {
-	shown := 0
-	for _, inv := range r.Invariants {
-		if !applies(inv) && inv.Why != "" && inv.Name != onlyModern && shown < maxSilent {
-			p.lines = append(p.lines, pad("    "+clean(inv.Name), detailColumn))
-			p.text(detailColumn, "not applicable: "+cut(inv.Why, 80))
-			shown++
-		}
-	}
-}
-
 func applies(inv result.Invariant) bool { return inv.Verdict != "" && inv.Role != "not applicable" }
 
 // A state is what became of an invariant in a run.
@@ -192,9 +174,28 @@ func also(r *result.Result) string {
 		text += fmt.Sprintf(", %d inconclusive", t[unsure])
 	}
 	if t[deviation] > 0 {
-		text += ", " + some(int64(t[deviation]), "deviations")
+		text += ", " + deviations(r)
 	}
 	return text
+}
+
+// deviations counts them, and names the first ones.
+func deviations(r *result.Result) string {
+	n := tally(r)[deviation]
+	text := some(int64(n), "deviations")
+	if n == 0 {
+		return text
+	}
+	var names []string
+	for _, inv := range r.Invariants {
+		if stateOf(inv) == deviation {
+			names = append(names, cut(inv.Name, 40))
+		}
+	}
+	if more := n - maxTexts; more > 0 {
+		names = append(names[:maxTexts], fmt.Sprintf("%d more", more))
+	}
+	return text + ": " + strings.Join(names, ", ")
 }
 
 // afters lists what the damaged streams had met before.
