@@ -31,8 +31,8 @@ its streams, or how it differs from an earlier run.
 A comparison fails, with exit code 99, if the verdict got worse, an invariant is newly
 violated, a threshold is newly failed, or a latency is slower beyond chance (99.9 %) and by
 a tenth and a millisecond at least. If gapless itself was slower to start calls, the machine
-was busier, and slower latencies prove nothing: exit code 11. Otherwise it is 0, whatever the
-verdict.`,
+was busier, and slower latencies prove nothing: exit code 11. So it is for runs that made
+other calls, whose latencies are not judged. Otherwise it is 0, whatever the verdict.`,
 		Example: `  gapless report out
   gapless report out --stream 41
   gapless report out --compare baseline -o md`,
