@@ -137,7 +137,7 @@ func chances(l result.LatencyChange) string {
 	}
 	text += signed(l.Low) + " to " + signed(l.High)
 	switch {
-	case l.Figure == "start_delay", l.Figure == "resume_detect":
+	case l.Figure == "start_delay", l.Figure == "resume_detect", l.Figure == "resume_backoff":
 		text += "; gapless itself, not the target"
 	case l.Word == result.Slower && !l.Worse && l.Figure != "event_gap":
 		text += "; too little to matter"

@@ -109,7 +109,7 @@ func Compare(before, after *Result, calls ...string) Comparison {
 		case worse == "":
 		case b.Name == "start_delay":
 			busier = "gapless itself started calls later: " + worse
-		case b.Name == "resume_detect": // how soon this side sees its own fault
+		case b.Name == "resume_detect", b.Name == "resume_backoff": // how soon this side sees its own fault, and how long it waits
 		default:
 			slower = append(slower, b.Name+" slower: "+worse)
 		}
