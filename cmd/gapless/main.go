@@ -53,7 +53,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	err := root.ExecuteContext(ctx)
 	var word verdictError
 	if err != nil && !errors.As(err, &word) {
-		fmt.Fprintln(stderr, "gapless:", err)
+		_ = silenced(stderr, inJob(os.Getenv), func() error { // nothing can be done where stderr is gone
+			_, err := fmt.Fprintln(stderr, "gapless:", err)
+			return err
+		})
 	}
 	return exitCode(err)
 }
