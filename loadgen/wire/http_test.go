@@ -18,6 +18,9 @@ type reading struct {
 	err    error
 }
 
+// bodyLimit bounds the bodies that are read here, in bytes.
+const bodyLimit = 1 << 20
+
 func readOurs(raw string, parts []string) reading {
 	c := NewConn(&script{pieces: pieces{parts: parts}}, Limits{})
 	resp, err := c.RoundTrip(get())
@@ -25,7 +28,7 @@ func readOurs(raw string, parts []string) reading {
 		return reading{where: "head", err: err}
 	}
 	r := reading{status: resp.Status}
-	body, err := resp.ReadAll(1 << 20)
+	body, err := resp.ReadAll(bodyLimit)
 	r.body = string(body)
 	if err != nil {
 		r.where, r.err = "body", err
@@ -107,15 +110,18 @@ func checkResponse(t *testing.T, raw string, seed uint64) {
 		t.Fatalf("%q: error elsewhere:\ngot  %+v\nwant %+v", raw, got, want)
 	case got.err != nil && got.err.Error() == (&FrameError{What: "chunk longer than announced"}).Error():
 		// One byte is enough to tell; net/http waits for a second one.
+	case got.err != nil && got.err.Error() == (&LimitError{What: "body", Limit: bodyLimit}).Error():
+		// What is announced as too long is not read to its end.
 	case want.err == io.ErrUnexpectedEOF && got.where == "body" && got.err != io.ErrUnexpectedEOF && !stricter(got.err):
 		t.Fatalf("%q: not told as truncated:\ngot  %+v\nwant %+v", raw, got, want)
 	}
 }
 
-// looser names what net/http refuses and we let pass: its bound on chunk overhead, and the
-// white space before a chunk extension that a recipient has to accept (RFC 9112 §7.1.1).
+// looser names what net/http refuses and we let pass: its bound on chunk overhead, the
+// white space before a chunk extension that a recipient has to accept (RFC 9112 §7.1.1), and
+// one length written in two ways, such as 5 and 05.
 func looser(raw string, err error) bool {
-	return strings.Contains(err.Error(), "too much non-data") ||
+	return strings.Contains(err.Error(), "too much non-data") || strings.Contains(err.Error(), "multiple Content-Length") ||
 		strings.Contains(err.Error(), "invalid byte in chunk length") && (strings.Contains(raw, " ;") || strings.Contains(raw, "\t;"))
 }
 
@@ -136,7 +142,7 @@ func responses() []string {
 	}
 	fields := []string{
 		"", "Content-Length: 5\r\n", "Content-Length: 5\r\nContent-Length: 5\r\n", "Content-Length: 5\r\nContent-Length: 6\r\n",
-		"Content-Length: +5\r\n", "Content-Length: 5, 5\r\n", "Content-Length: 99999999999999999999\r\n", "content-length:5\n", "Content-Length: 0\r\n",
+		"Content-Length: +5\r\n", "Content-Length: 5, 5\r\n", "Content-Length: 99999999999999999999\r\n", "Content-Length: 99999999999\r\n", "content-length:5\n", "Content-Length: 0\r\n",
 		"Content-Length: \r\n", "Content-Length: -1\r\n", "Transfer-Encoding: chunked\r\n", "transfer-encoding: CHUNKED\r\n",
 		"Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: identity\r\n",
 		"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "Transfer-Encoding : chunked\r\n", "X: a\r\n b\r\n", "X\r\n", ": x\r\n", "X: a\x00b\r\n",
