@@ -160,8 +160,9 @@ func (p *Response) encoded() bool {
 	return encoded
 }
 
-// contentLength accepts repeated fields only when they agree.
+// contentLength accepts repeated fields only when they agree to the letter (RFC 9110 §8.6).
 func (p *Response) contentLength() (length uint64, fields int, err error) {
+	var first []byte
 	for rest := p.head; ; {
 		line, next := cutLine(rest)
 		if len(line) == 0 {
@@ -176,10 +177,10 @@ func (p *Response) contentLength() (length uint64, fields int, err error) {
 		if !ok || n > 1<<63-1 {
 			return 0, 0, &FrameError{What: "bad Content-Length"}
 		}
-		if fields > 0 && n != length {
+		if fields > 0 && !bytes.Equal(value, first) {
 			return 0, 0, &FrameError{What: "conflicting Content-Length"}
 		}
-		length = n
+		length, first = n, value
 		fields++
 	}
 }
