@@ -81,16 +81,6 @@ func (s Survey) Complain(name string) string {
 	return text
 }
 
-// ComplainResource is [Survey.Complain] for a resource. A server may have resources that it
-// does not list, so that one is missing is no proof.
-func (s Survey) ComplainResource(uri string) string {
-	offers := make([]offer, len(s.Resources))
-	for i, r := range s.Resources {
-		offers[i] = offer{name: r.URI, about: r.Name, usable: true}
-	}
-	return complain(fmt.Sprintf("no resource %q", show(uri)), uri, offers, s.noResources)
-}
-
 // An offer is one thing of a list.
 type offer struct {
 	name, about string

@@ -74,9 +74,6 @@ func TestListReadsAllPages(t *testing.T) {
 	if err := s.CheckPrompt("q", nil); err == nil || !strings.HasPrefix(err.Error(), "no prompt \"q\"; did you mean p? the server offers:\n  p  needs who") {
 		t.Error(err)
 	}
-	if got := s.ComplainResource("file:///y"); got != "no resource \"file:///y\"; did you mean file:///x? the server offers:\n  file:///x  (x)" {
-		t.Error(got)
-	}
 }
 
 func TestListIsBounded(t *testing.T) {
