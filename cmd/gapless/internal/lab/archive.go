@@ -145,8 +145,12 @@ func Judge(dir string) (*result.Result, error) {
 	if broken != nil {
 		tail = judge.Tail{} // no trailer: nothing that ends before its end can hold
 	}
-	r, v := saved(dir, in.Header()), j.Finish(tail)
+	r, measured := saved(dir, in.Header())
+	v := j.Finish(tail)
 	fill(r, v)
+	if !measured {
+		r.Thresholds = unmeasured(in.Header(), r)
+	}
 	r.Timelines = timelines(v.Guilty, calledIn(in.Header()), func(stream uint32) string { return repeatStream(dir, stream) })
 	if broken != nil {
 		damaged(r, broken)
@@ -169,30 +173,31 @@ func judgeNothing(dir string, err error) (*result.Result, error) {
 	if !errors.As(err, &corrupt) {
 		return nil, err
 	}
-	r := saved(dir, history.Header{})
+	r, _ := saved(dir, history.Header{})
 	fill(r, judge.New(judge.Setup{}).Finish(judge.Tail{}))
 	r.Why = nil
 	damaged(r, err)
 	return r, nil
 }
 
-// saved is the result of the run without its verdict.
-func saved(dir string, h history.Header) *result.Result {
+// saved is the result of the run without its verdict, and whether its figures are there.
+func saved(dir string, h history.Header) (r *result.Result, measured bool) {
 	r, err := ReadResult(dir)
 	if err != nil {
-		r = &result.Result{Gapless: result.Format, Run: result.Run{ID: h.Run, Seed: h.Seed, Version: h.Version}, Thresholds: unmeasured(h)}
+		r = &result.Result{Gapless: result.Format, Run: result.Run{ID: h.Run, Seed: h.Seed, Version: h.Version}}
 		if !errors.Is(err, os.ErrNotExist) {
 			r.Notes = []string{"figures of the run are missing: " + err.Error()}
 		}
 	}
 	r.Run.Command = "gapless judge " + dir
 	r.History.Dir = dir
-	return r
+	return r, err == nil
 }
 
 // unmeasured are the thresholds of a run whose figures are gone: a history holds no
-// latencies, and a limit that cannot be looked at is not kept.
-func unmeasured(h history.Header) []result.Threshold {
+// latencies, and a limit that cannot be looked at is not kept. Those on counts are looked
+// at in what was judged again.
+func unmeasured(h history.Header, r *result.Result) []result.Threshold {
 	p, err := profiles.Parse("profile", []byte(h.Profile))
 	if err != nil {
 		return nil
@@ -201,7 +206,7 @@ func unmeasured(h history.Header) []result.Threshold {
 	if err != nil {
 		return nil
 	}
-	return result.Evaluate(all, export.Finished(nil, new(result.Result)))
+	return result.Evaluate(all, export.Finished(nil, r))
 }
 
 // rejudge feeds every stream of the history to the judge.

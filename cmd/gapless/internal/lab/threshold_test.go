@@ -46,6 +46,19 @@ func TestThresholdsOfARun(t *testing.T) {
 	}
 }
 
+// TestCountsAreJudgedAgain: without its result a run has no latencies, but it has counts.
+func TestCountsAreJudgedAgain(t *testing.T) {
+	dir, _ := savedRun(t, func(p *profiles.Profile) {
+		p.Thresholds = profiles.Thresholds{"failed": {{Is: "rate<1%"}}}
+	})
+	if err := os.Remove(filepath.Join(dir, resultFile)); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Judge(dir); err != nil || len(again.Thresholds) != 1 || !again.Thresholds[0].OK {
+		t.Errorf("%v, %+v", err, again.Thresholds)
+	}
+}
+
 func TestAThresholdEndsARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := smallRun(t, func(p *profiles.Profile) {
