@@ -23,7 +23,8 @@ const (
 )
 
 // Admin returns what belongs on a loopback listener of its own, never on that of the
-// MCP endpoint: /healthz, /metrics, /ledger/take and /debug/pprof.
+// MCP endpoint: /healthz, /metrics, /ledger/take and /debug/pprof. On a loopback address
+// it answers to loopback names only: a web page might read it by DNS rebinding.
 func Admin(cfg AdminConfig) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -45,7 +46,13 @@ func Admin(cfg AdminConfig) http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if foreignHost(r, nil) {
+			http.Error(w, "this host is not allowed", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // serveTake answers POST /ledger/take: {"calls":[token,…]} gives the account of each,

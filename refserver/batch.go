@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // batchMessages is the most that a batch may hold: a short text can name a great many.
@@ -90,18 +89,19 @@ func requestIDs(messages []jsonrpc.Message) []jsonrpc.ID {
 
 // describe adds to the requests and notifications of one body what the SDK is told
 // beside their text.
-func (s *Stream) describe(messages []jsonrpc.Message, header http.Header) {
+func (s *Stream) describe(messages []jsonrpc.Message, r *http.Request) {
 	for _, m := range messages {
 		request, ok := m.(*jsonrpc.Request)
 		switch {
 		case ok && request.IsCall():
-			own := header
+			extra := extraOf(r)
 			if len(messages) > 1 {
-				own = header.Clone() // each names its own call
+				extra.Header = extra.Header.Clone() // each names its own call
 			}
-			request.Extra = s.extra(request.ID, own)
+			s.lead(request.ID, extra)
+			request.Extra = extra
 		case ok:
-			request.Extra = &mcp.RequestExtra{Header: header}
+			request.Extra = extraOf(r)
 		}
 	}
 }

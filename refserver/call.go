@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -82,18 +83,21 @@ func (s *session) call(name string) *call {
 	return nil
 }
 
-// extra is what the SDK is told of a request besides its text: the headers, among them
-// one that leads [Handler.route] to the call, and the hook that closes the connection.
-func (s *Stream) extra(id jsonrpc.ID, header http.Header) *mcp.RequestExtra {
+// extraOf is what the SDK is told of a message besides its text: the headers, and whose
+// token they hold.
+func extraOf(r *http.Request) *mcp.RequestExtra {
+	return &mcp.RequestExtra{Header: r.Header, TokenInfo: auth.TokenInfoFromContext(r.Context())}
+}
+
+// lead adds what a request has besides: a header that leads [Handler.route] to the call,
+// and the hook that closes the connection of its stream.
+func (s *Stream) lead(id jsonrpc.ID, extra *mcp.RequestExtra) {
 	name, err := json.Marshal(id.Raw())
 	if err != nil {
 		panic(err) // an id is a string or an integer
 	}
-	header.Set(headerCall, string(name))
-	return &mcp.RequestExtra{
-		Header:         header,
-		CloseSSEStream: func(a mcp.CloseSSEStreamArgs) { s.CloseConnection(a.RetryAfter) },
-	}
+	extra.Header.Set(headerCall, string(name))
+	extra.CloseSSEStream = func(a mcp.CloseSSEStreamArgs) { s.CloseConnection(a.RetryAfter) }
 }
 
 // begin registers requests as in flight and makes the stream of their responses. If

@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -74,22 +75,85 @@ func (h *Handler) checkOrigin(r *http.Request) *refusal {
 	if len(origins) == 0 {
 		return nil
 	}
-	if len(origins) == 1 && (slices.Contains(h.cfg.AllowedOrigins, origins[0]) || loopbackOrigin(origins[0])) {
-		return nil
+	if len(origins) == 1 {
+		origin, host, ok := parseOrigin(origins[0])
+		if ok && (loopbackName(host) || slices.ContainsFunc(h.cfg.AllowedOrigins, func(allowed string) bool {
+			same, _, _ := parseOrigin(allowed)
+			return origin == same
+		})) {
+			return nil
+		}
 	}
 	return refuse(http.StatusForbidden, "this origin is not allowed")
 }
 
-func loopbackOrigin(origin string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" {
-		return false
+// parseOrigin reads scheme://host[:port] and nothing more, and returns it in one
+// spelling: lower case, without the port that its scheme has anyway.
+func parseOrigin(text string) (origin, host string, ok bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !strings.EqualFold(text, u.Scheme+"://"+u.Host) {
+		return "", "", false
 	}
-	if u.Hostname() == "localhost" {
+	host = strings.ToLower(u.Hostname())
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + net.JoinHostPort(host, port), host, true
+}
+
+// loopbackName reports whether a host's name can only mean this machine.
+func loopbackName(host string) bool {
+	if strings.EqualFold(host, "localhost") {
 		return true
 	}
-	ip := net.ParseIP(u.Hostname())
-	return ip != nil && ip.IsLoopback()
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
+}
+
+// foreignHost reports whether a request came in on loopback under another name. A page
+// that made its own name mean 127.0.0.1 (DNS rebinding) is of the same origin as
+// the server to its browser, and betrays itself by that name alone ("2025-11-25
+// transports, Security Warning").
+func foreignHost(r *http.Request, allowed []string) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok || !local.IP.IsLoopback() {
+		return false // of a Unix socket no browser knows
+	}
+	host := hostName(r.Host)
+	return !loopbackName(host) && !slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) })
+}
+
+// hostName is a Host header without its port, and without the brackets of IPv6.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok {
+			return inner
+		}
+	}
+	return host
+}
+
+// headerLines is the most header lines that a request may have: they are kept while it
+// is served, in forty times the memory they take on the wire if each has another name.
+const headerLines = 100
+
+// checkHead refuses a request for what can be told from its header, whoever made it.
+func (h *Handler) checkHead(r *http.Request) *refusal {
+	lines := 0
+	for _, values := range r.Header {
+		lines += len(values)
+	}
+	if lines > headerLines {
+		return refuse(http.StatusRequestHeaderFieldsTooLarge, "too many header lines")
+	}
+	if foreignHost(r, h.cfg.AllowedHosts) {
+		return refuse(http.StatusForbidden, "this host is not allowed")
+	}
+	return h.checkOrigin(r)
 }
 
 // checkVersion refuses a request that names a revision we do not serve. A request

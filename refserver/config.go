@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/gapless-dev/gapless/refserver/defect"
 	"github.com/gapless-dev/gapless/refserver/store"
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -27,10 +30,31 @@ type Config struct {
 	// OnConflict says what a resume meets when the stream still has a connection.
 	OnConflict Conflict
 	Limits     Limits
+	// Verifier says whose a bearer token is, by the UserID of what it returns: the
+	// principal. A session then belongs to the principal that opened it, and is unknown
+	// to all others. A token without a UserID is of the principal "", one without an
+	// Expiration never expires. Requests without a valid token are refused with 401.
+	//
+	// Nil: every request is served, on behalf of the token that [auth.RequireBearerToken]
+	// around the handler has verified, else on behalf of the principal "".
+	Verifier auth.TokenVerifier
+	// Scopes are what each token must have besides; else the answer is 403. They are
+	// named in the challenge. Without a Verifier they are an error.
+	Scopes []string
+	// ResourceMetadataURL is named in the challenge of a 401 or 403, so that a client
+	// finds where tokens are to be had (RFC 9728). Empty: it is left out.
+	ResourceMetadataURL string
 	// AllowedOrigins lists further values of the Origin header that may use the
 	// server, such as "https://app.example". Requests without an Origin and those
-	// from loopback origins are always served, all others are refused with 403.
+	// from loopback origins are always served, all others are refused with 403
+	// ("2025-11-25 transports, Security Warning 1").
 	AllowedOrigins []string
+	// AllowedHosts lists further names, without a port, by which a server on a loopback
+	// address may be called, such as that of a proxy before it: "mcp.example". Requests
+	// that come in on a loopback address with another name than localhost or a loopback
+	// address in their Host header are refused with 403, since a web page may have made
+	// that name mean this machine. Other addresses and Unix sockets are not looked at.
+	AllowedHosts []string
 	// WriteTimeout is how long a client may leave one write unread before its
 	// connection is cut. Default 30 s.
 	WriteTimeout time.Duration
@@ -56,10 +80,19 @@ type Config struct {
 // Limits bounds what clients can make the handler hold. Zero fields mean the
 // default.
 type Limits struct {
-	Sessions int           // open at once; default 10,000
-	Calls    int           // in flight per session; default 10,000
-	Body     int64         // bytes of a POST body; default 4 MiB
-	Idle     time.Duration // a session unused for so long ends; default 30 min
+	// Sessions open at once; one more is refused with 503. Default 10,000.
+	Sessions int
+	// PrincipalSessions open at once of each principal other than ""; one more is
+	// refused with 429. Default: half of Sessions, so that nobody gets them all.
+	PrincipalSessions int
+	// Calls in flight per session; one more is refused with 429. Default 10,000.
+	Calls int
+	// Body is the most bytes that the body of a POST may have; a longer one is refused
+	// with 413. Default 4 MiB.
+	Body int64
+	// Idle is how long a session lives without a request, a call in flight or a
+	// connection. Default 30 min.
+	Idle time.Duration
 }
 
 // Conflict is what a resume meets when the stream still has a connection.
@@ -85,18 +118,42 @@ func (c Config) Validate() error {
 	if c.WriteTimeout < 0 || c.Limits.Idle < 0 {
 		errs = append(errs, errors.New("a time limit is negative"))
 	}
-	if c.Limits.Sessions < 0 || c.Limits.Calls < 0 || c.Limits.Body < 0 {
+	if c.Limits.Sessions < 0 || c.Limits.PrincipalSessions < 0 || c.Limits.Calls < 0 || c.Limits.Body < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	for _, o := range c.AllowedOrigins {
-		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
-			errs = append(errs, fmt.Errorf("origin %q is not scheme://host[:port]", o))
+		if _, _, ok := parseOrigin(o); !ok {
+			errs = append(errs, fmt.Errorf("origin %q is not http://host[:port] or https://host[:port]", o))
 		}
 	}
+	errs = append(errs, c.validateAccess()...)
 	if c.Store == nil && c.Defect.ID != "" {
 		errs = append(errs, fmt.Errorf("defect %s needs an event store", c.Defect))
 	}
 	return errors.Join(errs...)
+}
+
+// validateAccess reports what is wrong with the settings about who may use the server.
+func (c Config) validateAccess() []error {
+	var errs []error
+	for _, host := range c.AllowedHosts {
+		_, err := netip.ParseAddr(host)
+		if err != nil && (host == "" || strings.ContainsAny(host, ":/[]*@ ")) {
+			errs = append(errs, fmt.Errorf("host %q is not a name without a port", host))
+		}
+	}
+	if c.Verifier == nil && (len(c.Scopes) > 0 || c.ResourceMetadataURL != "") {
+		errs = append(errs, errors.New("scopes and a metadata URL need a verifier of tokens"))
+	}
+	for _, text := range append([]string{c.ResourceMetadataURL}, c.Scopes...) {
+		if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+			errs = append(errs, fmt.Errorf("%q cannot be named in a challenge", text))
+		}
+	}
+	if u, err := url.Parse(c.ResourceMetadataURL); c.ResourceMetadataURL != "" && (err != nil || u.Host == "") {
+		errs = append(errs, fmt.Errorf("%q is not a URL", c.ResourceMetadataURL))
+	}
+	return errs
 }
 
 func (c Config) withDefaults() Config {
@@ -114,6 +171,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Limits.Sessions == 0 {
 		c.Limits.Sessions = 10_000
+	}
+	if c.Limits.PrincipalSessions == 0 {
+		c.Limits.PrincipalSessions = (c.Limits.Sessions + 1) / 2
 	}
 	if c.Limits.Calls == 0 {
 		c.Limits.Calls = 10_000

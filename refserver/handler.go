@@ -29,6 +29,7 @@ type Handler struct {
 	mu        sync.Mutex
 	closed    bool
 	sessions  map[string]*session
+	held      map[string]int // sessions of each principal that has any
 	followers map[*follower]struct{}
 }
 
@@ -39,11 +40,12 @@ func New(server *mcp.Server, cfg Config) (*Handler, error) {
 		return nil, fmt.Errorf("refserver: %w", err)
 	}
 	h := &Handler{
-		cfg:      cfg.withDefaults(),
-		server:   server,
-		store:    cfg.Store,
-		sessions: make(map[string]*session),
+		cfg:    cfg.withDefaults(),
+		server: server,
+		store:  cfg.Store,
 
+		sessions:  make(map[string]*session),
+		held:      make(map[string]int),
 		followers: make(map[*follower]struct{}),
 	}
 	if h.store == nil {
@@ -62,26 +64,31 @@ func (h *Handler) resumable() bool { return h.cfg.Store != nil }
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	refused := h.checkOrigin(r)
+	refused := h.checkHead(r)
 	if refused == nil {
-		switch r.Method {
-		case http.MethodPost:
-			refused = h.post(w, r)
-		case http.MethodGet:
-			refused = h.get(w, r)
-		case http.MethodDelete:
-			refused = h.delete(w, r)
-		default:
-			w.Header().Set("Allow", "GET, POST, DELETE")
-			refused = refuse(http.StatusMethodNotAllowed, "method not allowed")
-		}
+		refused = h.authenticate(w, r)
 	}
 	if refused != nil {
 		refused.write(w)
 	}
 }
 
-// session finds the session of a request that needs one.
+// serve answers a request that may be made, on behalf of its principal.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *refusal {
+	switch r.Method {
+	case http.MethodPost:
+		return h.post(w, r)
+	case http.MethodGet:
+		return h.get(w, r)
+	case http.MethodDelete:
+		return h.delete(w, r)
+	}
+	w.Header().Set("Allow", "GET, POST, DELETE")
+	return refuse(http.StatusMethodNotAllowed, "method not allowed")
+}
+
+// session finds the session of a request that needs one. That of another principal is
+// as unknown as one that never was.
 func (h *Handler) session(r *http.Request) (*session, *refusal) {
 	ids := r.Header.Values(headerSession)
 	if len(ids) != 1 || ids[0] == "" {
@@ -93,7 +100,7 @@ func (h *Handler) session(r *http.Request) (*session, *refusal) {
 	h.mu.Lock()
 	s := h.sessions[ids[0]]
 	h.mu.Unlock()
-	if s == nil || !s.ready() {
+	if s == nil || s.principal != principalOf(r) || !s.ready() {
 		return nil, &refusal{status: http.StatusNotFound, code: -32001, text: "session not found"}
 	}
 	s.touch()
@@ -119,6 +126,12 @@ func (h *Handler) admit(s *session) *refusal {
 	if len(h.sessions) >= h.cfg.Limits.Sessions {
 		return refuse(http.StatusServiceUnavailable, "too many sessions")
 	}
+	if s.principal != "" {
+		if h.held[s.principal] >= h.cfg.Limits.PrincipalSessions {
+			return refuse(http.StatusTooManyRequests, "too many sessions of this principal")
+		}
+		h.held[s.principal]++
+	}
 	h.running.Add(1)
 	h.sessions[s.id] = s
 	return nil
@@ -130,6 +143,9 @@ func (h *Handler) drop(s *session) {
 	known := h.sessions[s.id] == s
 	if known {
 		delete(h.sessions, s.id)
+		if h.held[s.principal]--; h.held[s.principal] <= 0 {
+			delete(h.held, s.principal)
+		}
 	}
 	h.mu.Unlock()
 	if known {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gapless-dev/gapless/refserver/store"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // bodyTime is how long a client may take to send the body of a request.
@@ -60,7 +59,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
 // take hands a notification or a response to the SDK and reports whether it took it.
 func (s *session) take(r *http.Request, m jsonrpc.Message) bool {
 	if request, ok := m.(*jsonrpc.Request); ok {
-		request.Extra = &mcp.RequestExtra{Header: r.Header}
+		request.Extra = extraOf(r)
 	}
 	return s.push(r.Context(), m)
 }
@@ -86,12 +85,12 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, *refusal
 // initialize opens a session. It is answered with JSON: a handshake has nothing to
 // resume, and its link can be used again.
 func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *jsonrpc.Request) *refusal {
-	s, refused := h.newSession()
+	s, refused := h.newSession(principalOf(r))
 	if refused != nil {
 		return refused
 	}
 	request.Params = withRevision(request.Params)
-	request.Extra = &mcp.RequestExtra{Header: r.Header}
+	request.Extra = extraOf(r)
 	reply := make(chan []byte, 1)
 	if refused := s.beginReply(request.ID, reply); refused != nil {
 		s.end()
@@ -139,7 +138,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, messa
 		s.abandon(stream, ids)
 		return refuse(http.StatusConflict, err.Error())
 	}
-	stream.describe(messages, r.Header)
+	stream.describe(messages, r)
 	return h.follow(w, r, f, func() bool {
 		for _, m := range messages {
 			if !s.push(context.Background(), m) {

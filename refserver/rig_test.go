@@ -65,12 +65,31 @@ func serve(t testing.TB, cfg refserver.Config, ln net.Listener, dial func(contex
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := serveHandler(t, f.Handler, f.Handler, ln, dial)
+	r.fixture = f
+	return r
+}
+
+// serving serves any handler over TCP.
+func serving(t testing.TB, root http.Handler, h *refserver.Handler) *rig {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveHandler(t, root, h, ln, func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", ln.Addr().String())
+	})
+}
+
+func serveHandler(t testing.TB, root http.Handler, h *refserver.Handler, ln net.Listener, dial func(context.Context) (net.Conn, error)) *rig {
+	t.Helper()
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", f.Handler)
+	mux.Handle("/mcp", root)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- refserver.Serve(ctx, ln, mux, f.Handler) }()
-	r := &rig{t: t, fixture: f, dial: dial, url: "http://" + ln.Addr().String() + "/mcp"}
+	go func() { served <- refserver.Serve(ctx, ln, mux, h) }()
+	r := &rig{t: t, dial: dial, url: "http://" + ln.Addr().String() + "/mcp"}
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 16,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

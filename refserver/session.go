@@ -24,13 +24,14 @@ const standalone = "get"
 // session is one MCP session. To the SDK it is a transport and its only connection;
 // it ends by EOF on Read, since ServerSession.Close would wait for handlers.
 type session struct {
-	h        *Handler
-	id       string
-	incoming chan jsonrpc.Message
-	ctx      context.Context // done when the session has ended
-	cancel   context.CancelFunc
-	idle     *time.Timer
-	work     sync.WaitGroup // what runs in the background
+	h         *Handler
+	id        string
+	principal string // whose it is; "" where nobody has a name
+	incoming  chan jsonrpc.Message
+	ctx       context.Context // done when the session has ended
+	cancel    context.CancelFunc
+	idle      *time.Timer
+	work      sync.WaitGroup // what runs in the background
 
 	mu       sync.Mutex
 	ended    bool
@@ -48,15 +49,16 @@ var (
 	_ mcp.Connection = (*session)(nil)
 )
 
-// newSession connects a session to the SDK.
-func (h *Handler) newSession() (*session, *refusal) {
+// newSession connects a session of a principal to the SDK.
+func (h *Handler) newSession(principal string) (*session, *refusal) {
 	s := &session{
-		h:        h,
-		id:       h.cfg.Nonce(),
-		incoming: make(chan jsonrpc.Message),
-		lastUsed: time.Now(),
-		calls:    make(map[jsonrpc.ID]*call),
-		streams:  make(map[string]*Stream),
+		h:         h,
+		id:        h.cfg.Nonce(),
+		principal: principal,
+		incoming:  make(chan jsonrpc.Message),
+		lastUsed:  time.Now(),
+		calls:     make(map[jsonrpc.ID]*call),
+		streams:   make(map[string]*Stream),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.idle = time.AfterFunc(h.cfg.Limits.Idle, s.expire)
