@@ -202,7 +202,7 @@ func (s *session) notify(ctx context.Context, data []byte) bool {
 		return true
 	}
 	if err != nil {
-		s.h.cfg.Logger.Warn("message not sent", "error", err)
+		s.h.cfg.Logger.Warn(failedToSend, "stream", stream.kind().String(), "error", err)
 	}
 	return err == nil
 }

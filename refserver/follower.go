@@ -19,10 +19,9 @@ type follower struct {
 	opening []byte
 	// replay is the number of events still to come that were stored before the
 	// connection was accepted.
-	replay int
-	// holdsID: the client came with a cursor, or the opening gives it one.
-	holdsID bool
-	left    chan struct{} // closed when the follower has left its stream
+	replay   int
+	greeting error         // how writing the opening went
+	left     chan struct{} // closed when the follower has left its stream
 
 	mu       sync.Mutex
 	ctx      context.Context // done when there is more to do than wait for the log
@@ -32,6 +31,7 @@ type follower struct {
 	draining bool  // to leave at the end of the log
 	farewell []byte
 	closing  bool // to leave soon, with the farewell
+	holdsID  bool // the client came with a cursor, or was sent one
 	over     bool // the walk has ended
 	loose    []looseEvent
 }
@@ -66,11 +66,12 @@ func (f *follower) drain() {
 }
 
 // leave makes the follower leave soon: after what the log holds, or one more batch of
-// it, and the farewell. It reports whether the follower was not about to leave anyway.
+// it, and the farewell. It reports whether it will: not if it is about to leave anyway,
+// nor if its client holds no id to come back with.
 func (f *follower) leave(farewell []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.cut != nil || f.draining || f.closing || f.over {
+	if !f.holdsID || f.cut != nil || f.draining || f.closing || f.over {
 		return false
 	}
 	f.closing, f.farewell = true, farewell
@@ -164,6 +165,21 @@ func (f *follower) start(k sink) {
 	f.stream.session.h.track(f)
 }
 
+// greet writes the head of the response and the priming event. This is done before the
+// request is handed on: a handler that closes the connection at once finds a client that
+// can come back.
+func (f *follower) greet() {
+	f.greeting = f.write(f.opening)
+	if f.greeting != nil || len(f.opening) == 0 {
+		return
+	}
+	f.stream.session.h.metrics.wrote(pathPriming, 1, len(f.opening))
+	f.opening = nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.holdsID = true
+}
+
 func (f *follower) wasCut() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,6 +203,7 @@ func (f *follower) run() (clean bool) {
 	f.release()
 	_ = f.tail.Close() // the log stays as it is whatever a tail says
 	f.stream.detach(f)
+	f.report(err, reason)
 	h.metrics.closed[reason].Inc()
 	h.cfg.OnEvent(Event{Kind: Detached, Get: get, Reason: reason})
 	if errors.Is(err, errWrite) && get && !h.resumable() {
@@ -198,12 +215,8 @@ func (f *follower) run() (clean bool) {
 
 // follow writes batch after batch. It returns nil when the stream is complete.
 func (f *follower) follow() error {
-	if err := f.write(f.opening); err != nil {
-		return err
-	}
-	if len(f.opening) > 0 {
-		f.stream.session.h.metrics.wrote(pathPriming, 1, len(f.opening))
-		f.opening = nil
+	if f.greeting != nil {
+		return f.greeting
 	}
 	for {
 		closing := f.due()
@@ -218,6 +231,9 @@ func (f *follower) follow() error {
 			continue
 		}
 		if err != nil {
+			return err
+		}
+		if batch, err = f.stream.session.h.checked(batch); err != nil {
 			return err
 		}
 		known := f.stream.appended.Load()
@@ -279,6 +295,24 @@ func (f *follower) reason(err error) Reason {
 	case errors.Is(cut, errClientGone), errors.Is(err, errWrite):
 		return ReasonClient
 	}
-	f.stream.session.h.cfg.Logger.Warn("a connection was given up", "error", err)
 	return ReasonError
 }
+
+// report tells the operator of what was not sent. Requests of the server travel here as
+// notifications do, so it speaks of messages. That a client has left is nothing unusual.
+func (f *follower) report(err error, reason Reason) {
+	log := f.stream.session.h.cfg.Logger
+	switch {
+	case reason == ReasonError:
+		log.Warn("a connection was given up", "stream", f.stream.kind().String(), "error", err)
+	case !errors.Is(err, errWrite) || reason == ReasonReplaced || reason == ReasonServer:
+	case reason == ReasonTimeout:
+		log.Warn(failedToSend, "stream", f.stream.kind().String(), "reason", reason.String())
+	default:
+		log.Debug(failedToSend, "stream", f.stream.kind().String(), "reason", reason.String())
+	}
+}
+
+// failedToSend is how a message is reported that did not get out: written in vain to the
+// connection of a session's stream, or taken by no stream.
+const failedToSend = "failed to send message"

@@ -42,6 +42,10 @@ func (h *Handler) resume(r *http.Request, s *session, cursors []string) (*follow
 	if len(cursors) != 1 {
 		return nil, ResumeUnknown, refuse(http.StatusBadRequest, "more than one Last-Event-ID")
 	}
+	if !store.ValidID(cursors[0]) { // never given out, and not every store need cope with it
+		outcome, refused := h.unresumable(store.ErrUnknown)
+		return nil, outcome, refused
+	}
 	tail, err := h.after(r, s, cursors[0])
 	if err != nil {
 		outcome, refused := h.unresumable(err)

@@ -19,6 +19,7 @@ type Handler struct {
 	cfg     Config
 	server  *mcp.Server
 	store   store.Store
+	trusted bool // the ids of the store need no check
 	metrics *metrics
 	buffers sync.Pool     // *[]byte, for the writes of followers
 	resumes atomic.Uint64 // resumes that were accepted so far
@@ -51,6 +52,7 @@ func New(server *mcp.Server, cfg Config) (*Handler, error) {
 	if h.store == nil {
 		h.store = store.NewPassing()
 	}
+	h.trusted = trusted(h.store)
 	var err error
 	if h.metrics, err = newMetrics(h.cfg); err != nil {
 		return nil, fmt.Errorf("refserver: %w", err)

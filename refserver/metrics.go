@@ -23,6 +23,9 @@ func kindOf(name string) kind {
 	return kindPost
 }
 
+// String returns the name that metrics and reports use.
+func (k kind) String() string { return [...]string{"post", "get"}[k] }
+
 type state int
 
 const (

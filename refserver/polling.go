@@ -17,7 +17,8 @@ var errPolling = errors.New("the server closed the connection, the stream goes o
 // one more write.
 //
 // It reports whether there was a connection that could be closed: one whose client
-// negotiated 2025-11-25 or later and was sent a priming event, or came with a cursor.
+// negotiated 2025-11-25 or later and was sent a priming event that is in the store, or
+// came with a cursor.
 // Anybody else would not find back, and keeps the connection. A nil Stream has none.
 func (s *Stream) CloseConnection(retry time.Duration) bool {
 	if s == nil || !s.session.primed() {
@@ -25,7 +26,7 @@ func (s *Stream) CloseConnection(retry time.Duration) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.finished || s.follower == nil || !s.follower.holdsID {
+	if s.finished || s.follower == nil {
 		return false
 	}
 	farewell := retryLine(retry)

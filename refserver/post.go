@@ -153,7 +153,12 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, messa
 // fromStart makes a follower of a new stream, behind its priming event if it gets
 // one. Which of the two it is must not be seen by the follower: both are a cursor.
 func (s *session) fromStart(ctx context.Context, stream *Stream) (*follower, error) {
-	cursor := store.Cursor{Stream: stream.key}
+	return s.primedFrom(ctx, stream, store.Cursor{Stream: stream.key})
+}
+
+// primedFrom makes a follower behind a priming event, or behind the cursor when there is
+// to be none. A store that fails costs the connection its ids, and no request.
+func (s *session) primedFrom(ctx context.Context, stream *Stream, cursor store.Cursor) (*follower, error) {
 	var opening []byte
 	if s.primed() {
 		id, wire, err := stream.prime(ctx)
@@ -163,17 +168,26 @@ func (s *session) fromStart(ctx context.Context, stream *Stream) (*follower, err
 		case errors.Is(err, store.ErrFull) || !degrades(ctx, err):
 			return nil, err
 		default:
-			s.h.metrics.storeErrors.Inc()
-			s.h.cfg.Logger.Error("the event store failed: a stream has no priming event", "error", err)
-			s.h.cfg.OnEvent(Event{Kind: Unstored, Get: stream.kind() == kindGet})
+			stream.reportUnstored(err, "the event store failed: a stream has no priming event", false)
 		}
 	}
 	tail, err := s.h.store.After(ctx, cursor)
-	if err != nil {
+	if err == nil && cursor.ID == "" && s.h.resumable() && stream.appended.Load() > 0 {
+		// The end has no id to begin behind, and the start would send all of it again.
+		_ = tail.Close() // nothing was read from it
+		err = errNoTail
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, store.ErrFull) || !degrades(ctx, err):
 		return nil, err
+	default:
+		s.h.cfg.Logger.Error("the event store failed: a connection has no ids", "error", err)
+		s.h.metrics.storeErrors.Inc()
+		tail, opening = noTail{stream.key}, nil // a cursor would lead past what is sent from now on
 	}
 	f := newFollower(stream, tail)
-	f.opening, f.holdsID = opening, opening != nil
+	f.opening = opening
 	return f, nil
 }
 
@@ -193,6 +207,7 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request, f *follower, be
 	if !h.cfg.KeepConnections && r.ProtoMajor == 1 {
 		if k, err := h.hijack(w, r); err == nil {
 			f.start(k)
+			f.greet()
 			if begin != nil && !begin() {
 				f.drain()
 			}
@@ -202,6 +217,7 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request, f *follower, be
 		}
 	}
 	f.start(h.httpSink(w, r))
+	f.greet()
 	if begin != nil && !begin() {
 		f.drain()
 	}

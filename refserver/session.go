@@ -267,14 +267,7 @@ func (s *session) fromEnd(ctx context.Context, stream *Stream) (*follower, error
 	stream.mu.Lock()
 	last := stream.lastID
 	stream.mu.Unlock()
-	if last == "" || s.primed() {
-		return s.fromStart(ctx, stream)
-	}
-	tail, err := s.h.store.After(ctx, store.Cursor{Stream: stream.key, ID: last})
-	if err != nil {
-		return nil, err
-	}
-	return newFollower(stream, tail), nil
+	return s.primedFrom(ctx, stream, store.Cursor{Stream: stream.key, ID: last})
 }
 
 // forget lets go of a finished stream that nobody follows.

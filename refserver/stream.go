@@ -36,6 +36,7 @@ type Stream struct {
 	appended, written atomic.Int64
 	connected         atomic.Bool
 	failing           atomic.Bool   // the store failed before, which was logged
+	tailless          atomic.Bool   // the connection there is cannot read the log
 	answers           *answers      // for a batch; nil when there is one response
 	room              chan struct{} // a token after each write and each detaching
 
@@ -74,6 +75,9 @@ func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 	if h.cfg.Defect.Swallow(s.attached(), last) {
 		return nil
 	}
+	if s.tailless.Load() {
+		return s.passBy(ctx, frame, errNoTail)
+	}
 	id, err := h.store.Append(ctx, s.key, store.Event{Frame: frame, Last: last})
 	if err != nil {
 		if degrades(ctx, err) {
@@ -82,12 +86,23 @@ func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 		return err
 	}
 	s.appended.Add(1)
-	if s.key.Name == standalone {
-		s.mu.Lock()
-		s.lastID = id
-		s.mu.Unlock()
+	if id != "" && !store.ValidID(id) {
+		// The event is in the log; whoever reads it there leaves the id out.
+		s.reportUnstored(errBadID, "the event store gave a bad id: the event is sent without one", s.attached())
+		id = ""
 	}
+	s.setLast(id)
 	return nil
+}
+
+// setLast notes where the standalone stream ends, for a client that opens it again.
+func (s *Stream) setLast(id string) {
+	if s.key.Name != standalone {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastID = id
 }
 
 // answer puts a response into the log, which ends it if no other is to come, and reports
@@ -126,9 +141,13 @@ func (s *Stream) prime(ctx context.Context) (id string, wire []byte, err error) 
 	var event store.Event
 	event.Frame = append(retryLine(s.session.h.cfg.Retry), "data: \n\n"...)
 	id, err = s.session.h.store.Append(ctx, s.key, event)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", nil, err
+	case !store.ValidID(id):
+		return "", nil, errBadID
 	}
+	s.setLast(id)
 	return id, store.AppendFrame(nil, id, event), nil
 }
 
@@ -146,6 +165,8 @@ func (s *Stream) attach(ctx context.Context, f *follower, replace bool) error {
 			s.follower = f
 			s.written.Store(s.appended.Load())
 			s.connected.Store(true)
+			_, lost := f.tail.(noTail)
+			s.tailless.Store(lost)
 			if s.finished {
 				f.drain()
 			}
@@ -171,6 +192,7 @@ func (s *Stream) detach(f *follower) {
 	s.mu.Lock()
 	s.follower = nil
 	s.connected.Store(false)
+	s.tailless.Store(false)
 	s.mu.Unlock()
 	s.session.h.metrics.move(s.kind(), stateLive, stateDetached)
 	close(f.left)

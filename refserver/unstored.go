@@ -44,17 +44,22 @@ type looseEvent struct {
 // It waits until the event is written. The one that emits appends its next event only
 // then, so that its events stay in order although two ways lead to the client.
 func (s *Stream) passBy(ctx context.Context, frame []byte, cause error) error {
+	u := &unstored{cause: cause, written: s.sendLoose(ctx, frame)}
+	if u.written {
+		s.session.h.metrics.wrote(pathUnstored, 1, len(frame))
+	}
+	s.reportUnstored(cause, "the event store failed: events are sent without ids", u.written)
+	return u
+}
+
+// reportUnstored tells of an event that the store failed, in the log once per stream.
+func (s *Stream) reportUnstored(cause error, text string, written bool) {
 	h := s.session.h
 	h.metrics.storeErrors.Inc()
 	if !s.failing.Swap(true) {
-		h.cfg.Logger.Error("the event store failed: events are sent without ids", "error", cause)
+		h.cfg.Logger.Error(text, "stream", s.kind().String(), "error", cause)
 	}
-	u := &unstored{cause: cause, written: s.sendLoose(ctx, frame)}
-	if u.written {
-		h.metrics.wrote(pathUnstored, 1, len(frame))
-	}
-	h.cfg.OnEvent(Event{Kind: Unstored, Get: s.kind() == kindGet, Written: u.written})
-	return u
+	h.cfg.OnEvent(Event{Kind: Unstored, Get: s.kind() == kindGet, Written: written})
 }
 
 func (s *Stream) sendLoose(ctx context.Context, frame []byte) bool {
