@@ -67,8 +67,10 @@ func allowed() map[string][]string {
 		"chaos":                    {"chaos/scan", guard},
 		"chaos/scan":               {},
 		"chaos/proxy":              {"chaos", "chaos/scan", guard},
-		"refserver":                {"refserver/store", "refserver/defect", guard},
-		"refserver/store":          {},
+		"refserver":                {"refserver/store", "refserver/handoff", "refserver/lock", "refserver/defect", guard},
+		"refserver/store":          {"refserver/lock"},
+		"refserver/handoff":        {"refserver/store", "refserver/lock"},
+		"refserver/lock":           {},
 		"refserver/defect":         {},
 		"cmd/gapless/internal/lab": {"loadgen", "loadgen/*", "chaos", "chaos/*", "refserver", "refserver/*", "profiles", "cmd/gapless/internal/*", guard},
 

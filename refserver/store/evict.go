@@ -1,68 +1,90 @@
 package store
 
-import "slices"
+import (
+	"slices"
 
-// trim drops the n oldest events of a log. The shelf is locked.
-func (m *Memory) trim(l *eventLog, n int, cause Cause) int64 {
+	"github.com/gapless-dev/gapless/refserver/lock"
+)
+
+// trim drops the n oldest events of a log, which is locked.
+func (m *Memory) trim(l *eventLog, n int, cause Cause) {
+	if n == 0 {
+		return
+	}
 	freed := l.drop(n)
 	l.shelf.bytes.Add(-freed)
 	m.bytes.Add(-freed)
 	m.events.Add(int64(-n))
 	m.evicted[cause].Add(int64(n))
-	return freed
 }
 
-// remove drops a whole log. The shelf is locked.
-func (m *Memory) remove(l *eventLog, cause Cause) int64 {
-	freed := m.trim(l, l.count(), cause)
-	l.dropped = true
-	l.wake()
+// remove drops a whole log. Its shelf is locked, and so is the log itself.
+func (m *Memory) remove(l *eventLog, cause Cause) {
 	delete(l.shelf.logs, l.stream.Name)
-	m.streams.Add(-1)
 	m.mu.Lock()
 	delete(m.nonces, l.nonce)
+	delete(m.logs, l.stream)
 	m.mu.Unlock()
-	return freed
+	m.streams.Add(-1)
+	m.trim(l, l.count(), cause)
+	l.dropped = true
+	l.wake()
 }
 
-// removeFinished drops the oldest finished log that nobody is reading.
-func (m *Memory) removeFinished(s *shelf, cause Cause) (freed int64, ok bool) {
+// removeFinished drops the oldest finished log that nobody is reading. The shelf is
+// locked.
+func (m *Memory) removeFinished(s *shelf, cause Cause) bool {
 	for i, l := range s.finished {
-		if len(l.tails) == 0 {
+		if m.removeUnread(l, cause) {
 			s.finished = slices.Delete(s.finished, i, i+1)
-			return m.remove(l, cause), true
+			return true
 		}
 	}
-	return 0, false
+	return false
 }
 
-// shrink frees want bytes of one session, which is locked: finished streams first,
-// the oldest before the others, then the oldest events of the longest log. The
-// newest event of a log is spared, even if it alone is larger than the bound.
-func (m *Memory) shrink(s *shelf, want int64) {
-	for want > 0 {
-		freed, ok := m.removeFinished(s, CauseBytes)
-		if !ok {
-			break
-		}
-		want -= freed
+func (m *Memory) removeUnread(l *eventLog, cause Cause) bool {
+	l.mu.Lock(lock.Evict)
+	defer l.mu.Unlock()
+	if len(l.tails) > 0 {
+		return false
 	}
-	for want > 0 {
+	m.remove(l, cause)
+	return true
+}
+
+// shrink brings what a session, which is locked, holds down to a number of bytes:
+// finished streams go first, the oldest before the others, then the oldest events of the
+// longest log. The newest event of a log is spared, even if it alone is larger than the
+// bound.
+func (m *Memory) shrink(s *shelf, bytes int64) {
+	for s.bytes.Load() > bytes && m.removeFinished(s, CauseBytes) {
+	}
+	for s.bytes.Load() > bytes {
 		l := longest(s)
 		if l == nil {
 			return
 		}
-		want -= m.trim(l, l.spare(want), CauseBytes)
-		l.wake()
+		m.shorten(l, bytes)
 	}
 }
 
-// longest returns the log with most bytes among those that have an event to spare.
+// shorten drops the oldest events of a log until its session holds no more than a number
+// of bytes.
+func (m *Memory) shorten(l *eventLog, bytes int64) {
+	l.mu.Lock(lock.Evict)
+	defer l.mu.Unlock()
+	m.trim(l, l.spare(l.shelf.bytes.Load()-bytes), CauseBytes)
+	l.wake()
+}
+
+// longest returns the log with most bytes to spare, nil when none has any.
 func longest(s *shelf) *eventLog {
 	var found *eventLog
+	most := int64(0)
 	for _, l := range s.logs {
-		if l.count() > 1 && (found == nil || l.bytes > found.bytes) {
-			found = l
+		if n := l.spareable.Load(); n > most {
+			found, most = l, n
 		}
 	}
 	return found
@@ -84,7 +106,7 @@ func (m *Memory) relieve() {
 		victim.mu.Lock()
 		before := victim.bytes.Load()
 		// Never more than half at once: the next largest may have become the first.
-		m.shrink(victim, min(over, max(before/2, 1)))
+		m.shrink(victim, before-min(over, max(before/2, 1)))
 		stuck := victim.bytes.Load() == before
 		victim.mu.Unlock()
 		if stuck {
@@ -105,8 +127,7 @@ func (m *Memory) makeRoom() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := m.removeFinished(s, CauseStreams)
-	return ok
+	return m.removeFinished(s, CauseStreams)
 }
 
 // largest returns the session that holds most by the given measure, nil when none

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/gapless-dev/gapless/refserver/lock"
 )
 
 // segmentBytes is where a segment, and with it a batch, stops growing; an event is
@@ -15,14 +17,14 @@ const segmentBytes = 64 << 10
 
 // shelf holds the logs of one session.
 type shelf struct {
-	// bytes is what the logs hold. It changes under mu and is read without it.
-	bytes atomic.Int64
+	bytes atomic.Int64 // what the logs hold
 
-	mu   sync.Mutex // guards the rest and everything inside the logs
+	mu   sync.Mutex // guards the rest; what is inside the logs has locks of its own
 	logs map[string]*eventLog
 	// finished are the logs that have ended, oldest first: the first to go.
 	finished []*eventLog
 	gone     bool
+	content  *lock.Mutex // of all logs, in scope [lock.Session]; else nil
 }
 
 // eventLog is one stream: its events one behind the other, in segments. Committed
@@ -32,13 +34,17 @@ type eventLog struct {
 	shelf  *shelf
 	stream Stream
 	nonce  string
+	// spareable is the bytes of all kept events but the newest. It changes under mu and
+	// is read without it.
+	spareable atomic.Int64
 
-	segments []segment // oldest first; only the last one grows
-	first    uint64    // number of the first kept event; events count from 1
-	next     uint64    // number that the next event will get
-	bytes    int64     // of the kept events
-	ended    bool      // the last event is in
-	dropped  bool      // no longer in the store
+	mu       *lock.Mutex // of the stream, its session or the whole store; guards the rest
+	segments []segment   // oldest first; only the last one grows
+	first    uint64      // number of the first kept event; events count from 1
+	next     uint64      // number that the next event will get
+	newest   int64       // bytes of the newest event, if it is kept
+	ended    bool        // the last event is in
+	dropped  bool        // no longer in the store
 	tails    []*memoryTail
 }
 
@@ -68,7 +74,8 @@ func (l *eventLog) append(id []byte, event Event) int64 {
 	g.buf = append(g.buf, event.Frame...)
 	g.ends = append(g.ends, uint32(len(g.buf)))
 	l.next++
-	l.bytes += int64(size)
+	l.spareable.Add(l.newest)
+	l.newest = int64(size)
 	l.ended = event.Last
 	return int64(size)
 }
@@ -104,7 +111,12 @@ func (l *eventLog) drop(n int) int64 {
 			l.segments = l.segments[1:]
 		}
 	}
-	l.bytes -= freed
+	if l.count() > 0 {
+		l.spareable.Add(-freed)
+	} else {
+		l.spareable.Store(0)
+		l.newest = 0
+	}
 	return freed
 }
 
@@ -122,7 +134,7 @@ func (l *eventLog) spare(want int64) int {
 			n++
 		}
 	}
-	return min(n, l.count()-1)
+	return min(n, max(l.count()-1, 0))
 }
 
 func (l *eventLog) wake() {
@@ -131,8 +143,7 @@ func (l *eventLog) wake() {
 	}
 }
 
-// tail begins to read behind event seq, 0 for the start of the log. The shelf is
-// locked.
+// tail begins to read behind event seq, 0 for the start of the log. The log is locked.
 func (l *eventLog) tail(seq uint64) (Tail, error) {
 	switch {
 	case l.dropped:
@@ -149,7 +160,7 @@ func (l *eventLog) tail(seq uint64) (Tail, error) {
 
 type memoryTail struct {
 	log    *eventLog
-	next   uint64 // number of the next event to return; guarded by the shelf
+	next   uint64 // number of the next event to return; guarded by the log
 	signal chan struct{}
 }
 
@@ -173,8 +184,8 @@ func (t *memoryTail) Next(ctx context.Context) (Batch, error) {
 
 func (t *memoryTail) take() (batch Batch, err error, ready bool) {
 	l := t.log
-	l.shelf.mu.Lock()
-	defer l.shelf.mu.Unlock()
+	l.mu.Lock(lock.Replay)
+	defer l.mu.Unlock()
 	switch {
 	case t.next < l.first:
 		return Batch{}, ErrEvicted, true
@@ -196,15 +207,15 @@ func (t *memoryTail) take() (batch Batch, err error, ready bool) {
 
 // Position implements [Tail].
 func (t *memoryTail) Position() Position {
-	t.log.shelf.mu.Lock()
-	defer t.log.shelf.mu.Unlock()
+	t.log.mu.Lock(lock.Replay)
+	defer t.log.mu.Unlock()
 	return Position{Stream: t.log.stream, Missed: int(t.log.next - t.next)}
 }
 
 // Close implements [Tail].
 func (t *memoryTail) Close() error {
-	t.log.shelf.mu.Lock()
-	defer t.log.shelf.mu.Unlock()
+	t.log.mu.Lock(lock.Attach)
+	defer t.log.mu.Unlock()
 	if i := slices.Index(t.log.tails, t); i >= 0 {
 		t.log.tails = slices.Delete(t.log.tails, i, i+1)
 	}

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/gapless-dev/gapless/refserver/lock"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Limits bounds what [Memory] keeps. Zero fields mean the default.
@@ -25,6 +28,9 @@ type MemoryConfig struct {
 	// drawn for every life of a stream, so that an id of a stream that was dropped
 	// and written to again matches nothing. Default: 16 random characters.
 	Nonce func() string
+	// Lock says which logs share the lock that is taken to append to them and to read
+	// them. Wider than a stream is only of use to see what it costs.
+	Lock lock.Scope
 }
 
 // Validate reports all that is wrong with the configuration.
@@ -37,6 +43,9 @@ func (c MemoryConfig) Validate() error {
 		if v < 0 {
 			errs = append(errs, fmt.Errorf("limit of %s is negative: %d", name, v))
 		}
+	}
+	if !c.Lock.Valid() {
+		errs = append(errs, fmt.Errorf("unknown %s", c.Lock))
 	}
 	return errors.Join(errs...)
 }
@@ -59,21 +68,28 @@ func (l Limits) withDefaults() Limits {
 
 // Memory is a [Store] in the memory of one process.
 //
-// The logs of a session share one lock, held for a copy of the event and nothing
-// else. A session that holds too much loses its own oldest events first; when the
-// store as a whole is full, the session that holds most pays, so that nobody's
+// Each log has a lock, held for a copy of the event and nothing else; see
+// [MemoryConfig.Lock]. A session that holds too much loses its own oldest events first;
+// when the store as a whole is full, the session that holds most pays, so that nobody's
 // volume evicts what a more modest neighbour keeps.
+//
+// Locks are taken in this order, and at most one of each kind at a time: that of a
+// session's structure, that of a log's contents, that of the maps. Whoever only appends
+// or reads needs the last two, one after the other.
 type Memory struct {
 	limits Limits
 	nonce  func() string
+	scope  lock.Scope
+	probe  *lock.Probe
+	// content is the lock of all logs, in scope [lock.Global]; else nil.
+	content *lock.Mutex
 
 	events, bytes, streams atomic.Int64
 	evicted                [Causes]atomic.Int64
 
-	// mu guards the maps. It may be taken while a shelf is locked, never the other
-	// way round.
-	mu       sync.RWMutex
+	mu       sync.RWMutex // guards the maps
 	sessions map[string]*shelf
+	logs     map[Stream]*eventLog
 	nonces   map[string]*eventLog
 }
 
@@ -85,23 +101,32 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	if cfg.Nonce == nil {
 		cfg.Nonce = func() string { return rand.Text()[:16] }
 	}
-	return &Memory{
+	m := &Memory{
 		limits:   cfg.Limits.withDefaults(),
 		nonce:    cfg.Nonce,
+		scope:    cfg.Lock,
+		probe:    lock.NewProbe("store"),
 		sessions: make(map[string]*shelf),
+		logs:     make(map[Stream]*eventLog),
 		nonces:   make(map[string]*eventLog),
-	}, nil
+	}
+	if m.scope == lock.Global {
+		m.content = lock.New(m.probe)
+	}
+	return m, nil
 }
+
+// Collectors implements [Instrumented]: what the lock of the contents, "store", costs.
+func (m *Memory) Collectors() []prometheus.Collector { return []prometheus.Collector{m.probe} }
 
 // Append implements [Store].
 func (m *Memory) Append(_ context.Context, stream Stream, event Event) (string, error) {
-	l, err := m.open(stream)
+	l, err := m.open(stream, lock.Append)
 	if err != nil {
 		return "", err
 	}
-	s := l.shelf
 	if l.ended {
-		s.mu.Unlock()
+		l.mu.Unlock()
 		return "", ErrEnded
 	}
 	var scratch [64]byte
@@ -109,20 +134,22 @@ func (m *Memory) Append(_ context.Context, stream Stream, event Event) (string, 
 	id = append(id, '-')
 	id = strconv.AppendUint(id, l.next, 10)
 	added := l.append(id, event)
-	if event.Last {
-		s.finished = append(s.finished, l)
-	}
-	held := s.bytes.Add(added)
 	m.events.Add(1)
+	held, all := l.shelf.bytes.Add(added), m.bytes.Add(added)
 	if n := l.count() - m.limits.Events; n > 0 {
 		m.trim(l, n, CauseEvents)
 	}
-	if held > m.limits.SessionBytes {
-		m.shrink(s, held-m.limits.SessionBytes)
-	}
 	l.wake()
-	s.mu.Unlock()
-	if m.bytes.Add(added) > m.limits.Bytes {
+	l.mu.Unlock()
+	if event.Last {
+		l.shelf.finish(l)
+	}
+	if held > m.limits.SessionBytes {
+		l.shelf.mu.Lock()
+		m.shrink(l.shelf, m.limits.SessionBytes)
+		l.shelf.mu.Unlock()
+	}
+	if all > m.limits.Bytes {
 		m.relieve()
 	}
 	return string(id), nil
@@ -131,11 +158,11 @@ func (m *Memory) Append(_ context.Context, stream Stream, event Event) (string, 
 // After implements [Store].
 func (m *Memory) After(_ context.Context, cursor Cursor) (Tail, error) {
 	if cursor.ID == "" {
-		l, err := m.open(cursor.Stream)
+		l, err := m.open(cursor.Stream, lock.Attach)
 		if err != nil {
 			return nil, err
 		}
-		defer l.shelf.mu.Unlock()
+		defer l.mu.Unlock()
 		return l.tail(0)
 	}
 	nonce, seq, ok := splitID(cursor.ID)
@@ -151,8 +178,8 @@ func (m *Memory) After(_ context.Context, cursor Cursor) (Tail, error) {
 	case l.stream.Session != cursor.Stream.Session:
 		return nil, ErrForeign
 	}
-	l.shelf.mu.Lock()
-	defer l.shelf.mu.Unlock()
+	l.mu.Lock(lock.Attach)
+	defer l.mu.Unlock()
 	return l.tail(seq)
 }
 
@@ -169,7 +196,9 @@ func (m *Memory) Forget(session string) {
 	defer s.mu.Unlock()
 	s.gone, s.finished = true, nil // whoever still looks at the shelf finds it empty
 	for _, l := range s.logs {
+		l.mu.Lock(lock.Evict)
 		m.remove(l, CauseSession)
+		l.mu.Unlock()
 	}
 }
 
@@ -182,9 +211,28 @@ func (m *Memory) Stats() Stats {
 	return st
 }
 
-// open finds the log of a stream, or begins a new life of it, and returns it with
-// its shelf locked.
-func (m *Memory) open(stream Stream) (*eventLog, error) {
+// open finds the log of a stream, or begins a new life of it, and returns it locked.
+func (m *Memory) open(stream Stream, op lock.Op) (*eventLog, error) {
+	for {
+		m.mu.RLock()
+		l := m.logs[stream]
+		m.mu.RUnlock()
+		if l == nil {
+			var err error
+			if l, err = m.begin(stream); err != nil {
+				return nil, err
+			}
+		}
+		l.mu.Lock(op)
+		if !l.dropped {
+			return l, nil
+		}
+		l.mu.Unlock() // dropped just now: the stream begins anew
+	}
+}
+
+// begin returns the log of a stream, a new one if there is none.
+func (m *Memory) begin(stream Stream) (*eventLog, error) {
 	for {
 		s := m.shelf(stream.Session)
 		s.mu.Lock()
@@ -192,23 +240,38 @@ func (m *Memory) open(stream Stream) (*eventLog, error) {
 			s.mu.Unlock()
 			continue // forgotten just now: the session begins anew
 		}
-		if l := s.logs[stream.Name]; l != nil {
-			return l, nil
-		}
-		if int(m.streams.Load()) < m.limits.Streams {
-			l := &eventLog{shelf: s, stream: stream, nonce: m.nonce(), first: 1, next: 1}
-			s.logs[stream.Name] = l
-			m.streams.Add(1)
-			m.mu.Lock()
-			m.nonces[l.nonce] = l
-			m.mu.Unlock()
-			return l, nil
+		l := s.logs[stream.Name]
+		if l == nil && int(m.streams.Load()) < m.limits.Streams {
+			l = m.place(s, stream)
 		}
 		s.mu.Unlock()
+		if l != nil {
+			return l, nil
+		}
 		if !m.makeRoom() {
 			return nil, ErrFull
 		}
 	}
+}
+
+// place puts a new log on a shelf, which is locked.
+func (m *Memory) place(s *shelf, stream Stream) *eventLog {
+	l := &eventLog{shelf: s, stream: stream, nonce: m.nonce(), first: 1, next: 1}
+	switch m.scope {
+	case lock.Stream:
+		l.mu = lock.New(m.probe)
+	case lock.Session:
+		l.mu = s.content
+	default:
+		l.mu = m.content
+	}
+	s.logs[stream.Name] = l
+	m.streams.Add(1)
+	m.mu.Lock()
+	m.nonces[l.nonce] = l
+	m.logs[stream] = l
+	m.mu.Unlock()
+	return l
 }
 
 func (m *Memory) shelf(session string) *shelf {
@@ -222,7 +285,19 @@ func (m *Memory) shelf(session string) *shelf {
 	defer m.mu.Unlock()
 	if s = m.sessions[session]; s == nil {
 		s = &shelf{logs: make(map[string]*eventLog)}
+		if m.scope == lock.Session {
+			s.content = lock.New(m.probe)
+		}
 		m.sessions[session] = s
 	}
 	return s
+}
+
+// finish notes that a log has ended. If it was dropped meanwhile, so was its shelf.
+func (s *shelf) finish(l *eventLog) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gone {
+		s.finished = append(s.finished, l)
+	}
 }

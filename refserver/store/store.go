@@ -14,6 +14,8 @@ import (
 	"context"
 	"errors"
 	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Why a cursor cannot be resumed, or an event cannot be appended. Their texts
@@ -25,6 +27,11 @@ var (
 	ErrEnded   = errors.New("the stream has ended")
 	ErrFull    = errors.New("the store holds as many streams as it may")
 )
+
+// ErrBehind ends a walk that does not catch up: events keep coming while those before
+// are written. Nothing is lost; the reader should come back with its new cursor. See
+// package handoff, whose tails alone return it.
+var ErrBehind = errors.New("the reader does not catch up with its stream")
 
 // Stream names a log: the session it belongs to, and the stream within it.
 type Stream struct{ Session, Name string }
@@ -94,6 +101,9 @@ type Batch struct {
 
 // Forgetter is the ability to trim: to drop whatever is kept of a session.
 type Forgetter interface{ Forget(session string) }
+
+// Instrumented is the ability to report to Prometheus what the locks of a store cost.
+type Instrumented interface{ Collectors() []prometheus.Collector }
 
 // Meter is the ability to say how much is kept.
 type Meter interface{ Stats() Stats }
