@@ -103,6 +103,9 @@ func newMetrics(cfg Config) (*metrics, error) {
 	if meter, ok := cfg.Store.(store.Meter); ok {
 		all = append(all, storeCollector(meter))
 	}
+	if instrumented, ok := cfg.Store.(store.Instrumented); ok {
+		all = append(all, instrumented.Collectors()...)
+	}
 	return m, register(cfg.Registerer, all)
 }
 
