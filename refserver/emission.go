@@ -27,7 +27,8 @@ type emission struct {
 	args    emitArgs
 	token   any
 	gate    *barrier
-	stream  *Stream
+	stream  *Stream // of the call; nil behind a handler that is not ours
+	out     Outlet  // where the messages go
 	client  *mcp.ServerSession
 	account *entry
 
@@ -47,16 +48,17 @@ func (e *emission) run(ctx context.Context) (sent int, err error) {
 // inBackground leaves the messages to the session's GET stream and answers the call at
 // once. A client that never opened that stream has no way to get them.
 func (e *emission) inBackground(ctx context.Context) (*mcp.CallToolResult, error) {
-	e.stream = StandaloneFrom(ctx)
-	if e.stream == nil {
+	get := StandaloneFrom(ctx)
+	if get == nil {
 		e.account.ended(ctx.Err() != nil)
 		result := e.result("emit: the client has not opened the GET stream of the session")
 		result.IsError = true
 		return result, nil
 	}
+	e.stream, e.out = get, get
 	// What goes wrong from here on is in the ledger. Requests of the server that belong to
 	// no call go on the GET stream too.
-	if !e.stream.session.background(func(ctx context.Context) { _, _ = e.run(ctx) }) {
+	if !get.session.background(func(ctx context.Context) { _, _ = e.run(ctx) }) {
 		e.account.ended(true)
 		return nil, fmt.Errorf("emit: %w", errSessionEnded)
 	}
@@ -78,12 +80,12 @@ func (e *emission) send(ctx context.Context) (int, error) {
 		if err := pace.wait(ctx, k); err != nil {
 			return k - 1, err
 		}
-		if err := e.stream.waitRoom(ctx, limit); err != nil {
+		if err := e.out.Room(ctx, limit); err != nil {
 			return k - 1, err
 		}
 		frame, body := message.frame(k)
 		e.account.intend(xxhash.Sum64(body))
-		err := e.stream.append(ctx, frame, false)
+		err := e.out.Emit(ctx, frame, body)
 		e.account.emitted(err)
 		if err != nil && !errors.Is(err, ErrUnstored) {
 			return k - 1, err
@@ -103,14 +105,14 @@ func due(count, k, total int) int {
 // closeIfDue closes the connection of the stream if it is time. If nobody is connected
 // it is tried again after the next message.
 func (e *emission) closeIfDue(k int) {
-	if e.closed < due(e.args.PollingCloses, k, e.args.Messages) && e.stream.CloseConnection(e.retry()) {
+	if e.closed < due(e.args.PollingCloses, k, e.args.Messages) && e.out.CloseConnection(e.retry()) {
 		e.closed++
 	}
 }
 
 func (e *emission) retry() time.Duration {
-	if retry := e.stream.session.h.cfg.Retry; retry > 0 {
-		return retry
+	if e.stream != nil && e.stream.session.h.cfg.Retry > 0 {
+		return e.stream.session.h.cfg.Retry
 	}
 	return pollingRetry
 }

@@ -95,16 +95,16 @@ func AddEmit(server *mcp.Server, ledger *Ledger) {
 		if err := args.validate(); err != nil {
 			return nil, invalid(err)
 		}
-		call := callFrom(ctx)
-		if call == nil {
+		out, stream, answer, ok := outletFrom(ctx)
+		if !ok {
 			return nil, errors.New("emit needs the reference server's own handler")
 		}
 		token := req.Params.Meta["progressToken"]
 		req.Params.Meta = mcp.Meta{"progressToken": token} // the one that was decoded takes 4.7 KB as long as we run
-		e := &emission{args: args, token: token, gate: gate, stream: call.stream, client: req.Session}
+		e := &emission{args: args, token: token, gate: gate, stream: stream, out: out, client: req.Session}
 		e.account = ledger.begin(tokenName(e.token))
-		if e.account != nil {
-			call.onAnswer(e.account.answered)
+		if e.account != nil && answer != nil {
+			answer(e.account.answered)
 		}
 		if args.On == onGet {
 			return e.inBackground(ctx)

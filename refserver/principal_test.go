@@ -215,7 +215,7 @@ func TestPrincipal_SessionsOfEach_AreBounded(t *testing.T) {
 			t.Fatalf("delete: %d", code)
 		}
 		ann.open(latest)
-		pass(2 * time.Minute)
+		pass(90 * time.Second) // less than what an idle link is kept for
 		for range 3 {
 			ann.open(latest) // those that idled away count no more
 		}

@@ -68,6 +68,9 @@ func (s *Stream) Send(ctx context.Context, message []byte) error {
 	return err
 }
 
+// Emit implements [Outlet].
+func (s *Stream) Emit(ctx context.Context, frame, _ []byte) error { return s.append(ctx, frame, false) }
+
 // append puts a framed message into the log. The frame is not kept. An event that the
 // store did not take has an [unstored] error, be it that it reached the client.
 func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
@@ -222,10 +225,10 @@ func (s *Stream) drain() {
 	}
 }
 
-// waitRoom waits while a connected client lags by limit events or more. It is what
+// Room implements [Outlet]: it waits while a connected client lags by limit events or more. It is what
 // blocking on a socket is to an ordinary handler: nobody but the one that emits
 // faster than its client reads has to wait, and without a client it never waits.
-func (s *Stream) waitRoom(ctx context.Context, limit int64) error {
+func (s *Stream) Room(ctx context.Context, limit int64) error {
 	waited := false
 	for s.connected.Load() && s.appended.Load()-s.written.Load() >= limit {
 		select {
