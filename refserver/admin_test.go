@@ -61,7 +61,7 @@ func TestMetrics_MoveWhileStreamsLive(t *testing.T) {
 			"sessions": "2", `streams{kind="get",state="live"}`: "1", `streams{kind="post",state="live"}`: "1",
 			`streams_opened_total{kind="post"}`: "1", `streams_opened_total{kind="get"}`: "1",
 			`events_total{path="live"}`: "4", `events_total{path="priming"}`: "2", `events_total{path="replay"}`: "0",
-			"store_events": "6", "store_streams": "2",
+			`store_events{store="memory"}`: "6", `store_streams{store="memory"}`: "2",
 		})
 		if want := strconv.Itoa(size); got[`gapless_server_event_bytes_total{path="live"}`] != want {
 			t.Errorf("live bytes are %s, want %s", got[`gapless_server_event_bytes_total{path="live"}`], want)
@@ -90,12 +90,12 @@ func TestMetrics_MoveWhileStreamsLive(t *testing.T) {
 			`streams_closed_total{reason="replaced"}`: "1", `streams_closed_total{reason="server"}`: "1",
 			`resumes_total{outcome="ok"}`: "2", `resumes_total{outcome="foreign_session"}`: "1", `resumes_total{outcome="unknown_id"}`: "2", `resumes_total{outcome="expired"}`: "1",
 			`events_total{path="replay"}`: "7", `streams{kind="post",state="live"}`: "0", `streams{kind="post",state="detached"}`: "0",
-			`store_evictions_total{cause="max_events"}`: "7", "store_events": "16", // 22 events of the call less 7, and a priming event
+			`store_evictions_total{cause="max_events"}`: "7", `store_events{store="memory"}`: "16", // 22 events of the call less 7, and a priming event
 		})
 		p.status(ask{method: "DELETE", session: p.id})
 		synctest.Wait()
 		expect(t, "after the session", gather(r), map[string]string{
-			"sessions": "1", "store_events": "0", "store_bytes": "0", "store_streams": "0", `streams{kind="get",state="live"}`: "0",
+			"sessions": "1", `store_events{store="memory"}`: "0", `store_bytes{store="memory"}`: "0", `store_streams{store="memory"}`: "0", `streams{kind="get",state="live"}`: "0",
 			`streams{kind="get",state="detached"}`: "0", `store_evictions_total{cause="session_end"}`: "16",
 		})
 	})

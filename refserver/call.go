@@ -18,6 +18,7 @@ type call struct {
 	// answering is told what becomes of the response; see onAnswer. The handler of the
 	// call sets it, and the SDK gives the response in the same goroutine.
 	answering func(int)
+	asked     asked
 }
 
 // onAnswer has f called with 1 before the response is given to the stream, and with
@@ -166,13 +167,14 @@ func (s *session) abandon(stream *Stream, ids []jsonrpc.ID) {
 // respond gives a response to the stream of its request.
 func (s *session) respond(ctx context.Context, m *jsonrpc.Response, data []byte) {
 	s.mu.Lock()
-	c := s.calls[m.ID]
+	c, revision := s.calls[m.ID], s.revision
 	delete(s.calls, m.ID)
 	s.mu.Unlock()
 	if c == nil {
 		s.h.cfg.Logger.Warn("response to a request that is not in flight")
 		return
 	}
+	s.answered(c, m, revision)
 	if c.reply != nil {
 		c.reply <- data
 		return

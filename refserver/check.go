@@ -34,9 +34,10 @@ const (
 	revisionPrimed = "2025-11-25"
 )
 
-func supported(revision string) bool {
-	return revision == revisionPrimed || revision == revisionMiddle || revision == revisionOldest
-}
+// revisions lists them, newest first.
+func revisions() []string { return []string{revisionPrimed, revisionMiddle, revisionOldest} }
+
+func supported(revision string) bool { return slices.Contains(revisions(), revision) }
 
 // refusal is an answer other than 2xx.
 type refusal struct {
@@ -162,7 +163,7 @@ func checkVersion(r *http.Request) *refusal {
 	for _, v := range r.Header.Values(headerVersion) {
 		if !supported(v) {
 			return refuse(http.StatusBadRequest, "unsupported protocol version; supported: "+
-				strings.Join([]string{revisionPrimed, revisionMiddle, revisionOldest}, ", "))
+				strings.Join(revisions(), ", "))
 		}
 	}
 	return nil

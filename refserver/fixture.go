@@ -1,12 +1,11 @@
 package refserver
 
 import (
-	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
 // Fixture is the server that gapless runs its load against: an SDK server with the
@@ -36,10 +35,9 @@ func NewFixture(cfg Config, ledger LedgerConfig, version string) (*Fixture, erro
 	if f.Handler, err = New(f.Server, cfg); err != nil {
 		return nil, err
 	}
-	err = errors.Join(
-		f.Registry.Register(collectors.NewGoCollector()),
-		f.Registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
-	)
+	if err = ProcessMetrics(f.Registry, version); err != nil {
+		return nil, fmt.Errorf("refserver: %w", err)
+	}
 	f.Admin = Admin(AdminConfig{Handler: f.Handler, Ledger: f.Ledger, Gatherer: f.Registry})
-	return f, err
+	return f, nil
 }

@@ -1,11 +1,13 @@
 package refserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/gapless-dev/gapless/refserver/store"
 )
@@ -19,7 +21,9 @@ type follower struct {
 	opening []byte
 	// replay is the number of events still to come that were stored before the
 	// connection was accepted.
-	replay   int
+	replay int
+	// asked is when the resume came that has not been brought up to date yet; else zero.
+	asked    time.Time
 	greeting error         // how writing the opening went
 	left     chan struct{} // closed when the follower has left its stream
 
@@ -169,8 +173,11 @@ func (f *follower) start(k sink) {
 // request is handed on: a handler that closes the connection at once finds a client that
 // can come back.
 func (f *follower) greet() {
-	f.greeting = f.write(f.opening)
-	if f.greeting != nil || len(f.opening) == 0 {
+	if f.greeting = f.write(f.opening); f.greeting != nil {
+		return
+	}
+	f.reached(phaseFirstByte)
+	if len(f.opening) == 0 {
 		return
 	}
 	f.stream.session.h.metrics.wrote(pathPriming, 1, len(f.opening))
@@ -207,7 +214,7 @@ func (f *follower) run() (clean bool) {
 	h.metrics.closed[reason].Inc()
 	h.cfg.OnEvent(Event{Kind: Detached, Get: get, Reason: reason})
 	if errors.Is(err, errWrite) && get && !h.resumable() {
-		f.stream.session.end() // without a store nothing more can be told to this client
+		f.stream.session.endFor(endedError) // without a store nothing more can be told to this client
 	}
 	h.untrack(f)
 	return clean
@@ -255,10 +262,29 @@ func (f *follower) write(frames []byte) error {
 	if err := f.wasCut(); err != nil {
 		return err
 	}
-	if err := f.sink.write(frames); err != nil {
+	begun := time.Now()
+	err := f.sink.write(frames)
+	f.stream.session.h.metrics.waited(time.Since(begun))
+	if err != nil {
 		return errors.Join(errWrite, err)
 	}
 	return nil
+}
+
+// reached measures how long a resume took to come this far. One that missed nothing is
+// up to date with its first byte.
+func (f *follower) reached(p phase) {
+	if f.asked.IsZero() {
+		return
+	}
+	m, took := f.stream.session.h.metrics, time.Since(f.asked).Seconds()
+	m.resuming[p].Observe(took)
+	if p == phaseFirstByte && f.replay == 0 {
+		m.resuming[phaseCaughtUp].Observe(took)
+	}
+	if f.replay == 0 {
+		f.asked = time.Time{}
+	}
 }
 
 // account counts what was written: up to the end that the log had when the
@@ -267,15 +293,35 @@ func (f *follower) account(batch store.Batch) {
 	m := f.stream.session.h.metrics
 	replayed := min(f.replay, batch.Events)
 	f.replay -= replayed
-	bytes := len(batch.Frames)
+	size := len(batch.Frames)
 	if replayed > 0 {
-		share := bytes * replayed / batch.Events
+		share := firstEvents(batch, replayed)
 		m.wrote(pathReplay, replayed, share)
-		bytes -= share
+		size -= share
+		if f.replay == 0 {
+			f.reached(phaseCaughtUp)
+		}
 	}
 	if live := batch.Events - replayed; live > 0 {
-		m.wrote(pathLive, live, bytes)
+		m.wrote(pathLive, live, size)
 	}
+}
+
+// firstEvents returns the size of the first n events of a batch. An event ends with its
+// first empty line.
+func firstEvents(batch store.Batch, n int) int {
+	if n == batch.Events {
+		return len(batch.Frames)
+	}
+	size := 0
+	for range n {
+		end := bytes.Index(batch.Frames[size:], []byte("\n\n"))
+		if end < 0 {
+			return len(batch.Frames) // fewer events than the store said
+		}
+		size += end + len("\n\n")
+	}
+	return size
 }
 
 // reason says why the follower leaves, given the error of follow.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gapless-dev/gapless/refserver/defect"
 	"github.com/gapless-dev/gapless/refserver/store"
@@ -22,12 +23,15 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) *refusal {
 		return refused
 	}
 	if cursors := r.Header.Values(headerCursor); len(cursors) > 0 && cursors[0] != "" {
+		asked := time.Now()
 		f, outcome, refused := h.resume(r, s, cursors)
 		h.metrics.resumes[outcome].Inc()
+		h.metrics.resuming[phaseLookup].Observe(time.Since(asked).Seconds())
 		if refused != nil {
 			h.cfg.OnEvent(Event{Kind: Resumed, Outcome: outcome})
 			return refused
 		}
+		f.asked = asked
 		h.metrics.replay.Observe(float64(f.replay))
 		h.cfg.OnEvent(Event{Kind: Resumed, Outcome: outcome, Missed: f.replay})
 		w.Header().Set(headerMissed, strconv.Itoa(f.replay))

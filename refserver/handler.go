@@ -57,6 +57,9 @@ func New(server *mcp.Server, cfg Config) (*Handler, error) {
 	if h.metrics, err = newMetrics(h.cfg); err != nil {
 		return nil, fmt.Errorf("refserver: %w", err)
 	}
+	if h.metrics.store != nil {
+		h.store = &measured{h.store, h.metrics.store}
+	}
 	server.AddReceivingMiddleware(h.route)
 	return h, nil
 }
@@ -152,6 +155,7 @@ func (h *Handler) drop(s *session) {
 	h.mu.Unlock()
 	if known {
 		h.metrics.sessions.Dec()
+		s.measureEnd()
 		h.cfg.OnEvent(Event{Kind: SessionEnded})
 	}
 }

@@ -1,7 +1,8 @@
 package refserver
 
 import (
-	"errors"
+	"fmt"
+	"time"
 
 	"github.com/gapless-dev/gapless/refserver/store"
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,9 +45,27 @@ const (
 	paths
 )
 
+// phase is how far a resume has come.
+type phase int
+
+const (
+	phaseLookup    phase = iota // its cursor was judged, and its stream found
+	phaseFirstByte              // the head of its response was written
+	phaseCaughtUp               // all was written that the log held when it was accepted
+	phases
+)
+
+// stallTime is from where on a write to a client is a stall: one that fits into the
+// buffers of the kernel takes some microseconds.
+const stallTime = time.Millisecond
+
 // metrics are the handler's counters. All children exist from the start, so that a
-// rate begins at zero, and are looked up once.
+// rate begins at zero, and are looked up once; operations says which do not. None has a
+// label that a client chooses.
 type metrics struct {
+	operations *operations
+	ended      *sessionTimes
+
 	sessions    prometheus.Gauge
 	streams     [kinds][states]prometheus.Gauge
 	opened      [kinds]prometheus.Counter
@@ -54,70 +73,84 @@ type metrics struct {
 	events      [paths]prometheus.Counter
 	bytes       [paths]prometheus.Counter
 	resumes     [outcomes]prometheus.Counter
-	replay      prometheus.Histogram
+	resuming    [phases]prometheus.Observer
+	replay      prometheus.Observer
+	stalls      prometheus.Observer
 	storeErrors prometheus.Counter
+	store       *storeTimes // nil without an event store
 }
 
 func newMetrics(cfg Config) (*metrics, error) {
-	m := new(metrics)
-	var all []prometheus.Collector
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "gapless", Subsystem: "server", Name: name, Help: help}, labels)
-		all = append(all, v)
-		return v
+	m, b := new(metrics), new(builder)
+	m.operations, m.ended = newOperations(b), newSessionTimes(b)
+	m.sessions = b.gauge("sessions", "Sessions that are open.").WithLabelValues()
+	m.addStreams(b)
+	m.addResumes(b)
+	m.storeErrors = b.counter("store_errors_total", "Events that the event store did not take.").WithLabelValues()
+	m.stalls = b.histogram("write_stall_seconds", "Time of a write to a client that took 1 ms or longer: the client reads too slowly.",
+		[]float64{0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60}).WithLabelValues()
+	if cfg.Store != nil {
+		m.store = newStoreTimes(b, cfg.Store)
+		b.addHoldings(cfg.Store)
 	}
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "gapless", Subsystem: "server", Name: name, Help: help}, labels)
-		all = append(all, v)
-		return v
+	if i, ok := cfg.Store.(store.Instrumented); ok {
+		b.all = append(b.all, i.Collectors()...)
 	}
-	m.sessions = gauge("sessions", "Sessions that are open.").WithLabelValues()
-	streams := gauge("streams", "Streams that are open, or finished and being read.", "kind", "state")
-	opened := counter("streams_opened_total", "Streams that were opened.", "kind")
+	if err := register(cfg.Registerer, b.all); err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w; handlers that share a registry need a label each, by prometheus.WrapRegistererWith", err)
+	}
+	return m, nil
+}
+
+func (m *metrics) addStreams(b *builder) {
+	streams := b.gauge("streams", "Streams that are open, or finished and being read.", "kind", "state")
+	opened := b.counter("streams_opened_total", "Streams that were opened.", "kind")
 	for k, name := range [kinds]string{"post", "get"} {
 		m.opened[k] = opened.WithLabelValues(name)
 		for st, state := range [states]string{"live", "detached"} {
 			m.streams[k][st] = streams.WithLabelValues(name, state)
 		}
 	}
-	closed := counter("streams_closed_total", "Connections that stopped following a stream.", "reason")
+	closed := b.counter("streams_closed_total", "Connections that stopped following a stream.", "reason")
 	for r := range reasons {
 		m.closed[r] = closed.WithLabelValues(r.String())
 	}
-	events := counter("events_total", "Events written to clients.", "path")
-	bytes := counter("event_bytes_total", "Bytes of the events written to clients.", "path")
+	events := b.counter("events_total", "Events written to clients.", "path")
+	bytes := b.counter("event_bytes_total", "Bytes of the events written to clients.", "path")
 	for p, name := range [paths]string{"live", "replay", "priming", "unstored"} {
 		m.events[p], m.bytes[p] = events.WithLabelValues(name), bytes.WithLabelValues(name)
 	}
-	resumes := counter("resumes_total", "Requests with a Last-Event-ID, by how they were answered.", "outcome")
+}
+
+func (m *metrics) addResumes(b *builder) {
+	resumes := b.counter("resumes_total", "Requests with a Last-Event-ID, by how they were answered.", "outcome")
 	for o := range outcomes {
 		m.resumes[o] = resumes.WithLabelValues(o.String())
 	}
-	m.storeErrors = counter("store_errors_total", "Events that the event store did not take.").WithLabelValues()
-	m.replay = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: "gapless", Subsystem: "server", Name: "replay_events",
-		Help:    "Events that an accepted resume had to replay.",
-		Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000},
-	})
-	all = append(all, m.replay)
-	if meter, ok := cfg.Store.(store.Meter); ok {
-		all = append(all, storeCollector(meter))
+	took := b.histogram("resume_duration_seconds", "Time from a request with a Last-Event-ID until its cursor was judged, "+
+		"the head of the answer was written, and the missed events were written.",
+		[]float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30}, "phase")
+	for p, name := range [phases]string{"lookup", "first_byte", "caught_up"} {
+		m.resuming[p] = took.WithLabelValues(name)
 	}
-	if instrumented, ok := cfg.Store.(store.Instrumented); ok {
-		all = append(all, instrumented.Collectors()...)
-	}
-	return m, register(cfg.Registerer, all)
+	m.replay = b.histogram("replay_events", "Events that an accepted resume had to replay.",
+		[]float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000}).WithLabelValues()
 }
 
+// register registers all collectors or none.
 func register(to prometheus.Registerer, all []prometheus.Collector) error {
 	if to == nil {
 		return nil
 	}
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, to.Register(c))
+	for i, c := range all {
+		if err := to.Register(c); err != nil {
+			for _, before := range all[:i] {
+				to.Unregister(before)
+			}
+			return err
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // wrote counts events that were written to a client.
@@ -131,41 +164,38 @@ func (m *metrics) move(k kind, from, to state) {
 	m.streams[k][to].Inc()
 }
 
-// collector reads the store when it is scraped.
-type collector struct {
-	meter                  store.Meter
-	events, bytes, streams *prometheus.Desc
-	evictions              *prometheus.Desc
-}
-
-func storeCollector(meter store.Meter) *collector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("gapless_server_store_"+name, help, labels, nil)
-	}
-	return &collector{
-		meter:     meter,
-		events:    desc("events", "Events that the store keeps."),
-		bytes:     desc("bytes", "Bytes of the events that the store keeps."),
-		streams:   desc("streams", "Streams that the store keeps events of."),
-		evictions: desc("evictions_total", "Events that the store dropped.", "cause"),
+// waited notes how long a write took, if that says something of the client.
+func (m *metrics) waited(took time.Duration) {
+	if took >= stallTime {
+		m.stalls.Observe(took.Seconds())
 	}
 }
 
-// Describe implements [prometheus.Collector].
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- c.events
-	ch <- c.bytes
-	ch <- c.streams
-	ch <- c.evictions
+// builder makes the collectors of a handler and keeps them for their registration.
+type builder struct{ all []prometheus.Collector }
+
+func (b *builder) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "gapless", Subsystem: "server", Name: name, Help: help}, labels)
+	b.all = append(b.all, v)
+	return v
 }
 
-// Collect implements [prometheus.Collector].
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	s := c.meter.Stats()
-	ch <- prometheus.MustNewConstMetric(c.events, prometheus.GaugeValue, float64(s.Events))
-	ch <- prometheus.MustNewConstMetric(c.bytes, prometheus.GaugeValue, float64(s.Bytes))
-	ch <- prometheus.MustNewConstMetric(c.streams, prometheus.GaugeValue, float64(s.Streams))
-	for cause, n := range s.Evicted {
-		ch <- prometheus.MustNewConstMetric(c.evictions, prometheus.CounterValue, float64(n), store.Cause(cause).String())
-	}
+func (b *builder) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "gapless", Subsystem: "server", Name: name, Help: help}, labels)
+	b.all = append(b.all, v)
+	return v
+}
+
+// histogram has native buckets beside the classic ones, for scrapers that take them.
+func (b *builder) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return b.timed("gapless_server_"+name, help, buckets, labels)
+}
+
+func (b *builder) timed(name, help string, buckets []float64, labels []string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+	}, labels)
+	b.all = append(b.all, v)
+	return v
 }

@@ -58,10 +58,17 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
 
 // take hands a notification or a response to the SDK and reports whether it took it.
 func (s *session) take(r *http.Request, m jsonrpc.Message) bool {
-	if request, ok := m.(*jsonrpc.Request); ok {
-		request.Extra = extraOf(r)
+	request, ok := m.(*jsonrpc.Request)
+	if !ok {
+		return s.push(r.Context(), m)
 	}
-	return s.push(r.Context(), m)
+	request.Extra = extraOf(r)
+	received := time.Now()
+	taken := s.push(r.Context(), m)
+	if taken {
+		s.notified(request, received)
+	}
+	return taken
 }
 
 // body reads the body of a request within its bounds of size and time.
@@ -91,13 +98,15 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *js
 	}
 	request.Params = withRevision(request.Params)
 	request.Extra = extraOf(r)
+	s.transport = transportOf(r)
 	reply := make(chan []byte, 1)
 	if refused := s.beginReply(request.ID, reply); refused != nil {
-		s.end()
+		s.endFor(endedError)
 		return refused
 	}
+	s.expect([]jsonrpc.Message{request}, s.opened)
 	if !s.push(r.Context(), request) {
-		s.end()
+		s.endFor(endedError)
 		return refuse(http.StatusServiceUnavailable, "the server is shutting down")
 	}
 	var answer []byte
@@ -106,13 +115,13 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *js
 	case <-s.ctx.Done():
 		return refuse(http.StatusServiceUnavailable, "the server is shutting down")
 	case <-r.Context().Done():
-		s.end()
+		s.endFor(endedError)
 		return refuse(http.StatusServiceUnavailable, "the client has left")
 	}
 	if s.negotiated(answer) {
 		w.Header().Set(headerSession, s.id)
 	} else {
-		s.end() // refused by the SDK, with its reasons in the answer
+		s.endFor(endedError) // refused by the SDK, with its reasons in the answer
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
@@ -124,7 +133,7 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *js
 // call serves a request, or a batch with requests in it: the answer is a stream of its
 // own, followed from the start.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, messages ...jsonrpc.Message) *refusal {
-	ids := requestIDs(messages)
+	received, ids := time.Now(), requestIDs(messages)
 	stream, refused := s.begin(ids)
 	if refused != nil {
 		return refused
@@ -139,6 +148,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, messa
 		return refuse(http.StatusConflict, err.Error())
 	}
 	stream.describe(messages, r)
+	s.expect(messages, received)
 	return h.follow(w, r, f, func() bool {
 		for _, m := range messages {
 			if !s.push(context.Background(), m) {

@@ -31,12 +31,18 @@ type session struct {
 	ctx       context.Context // done when the session has ended
 	cancel    context.CancelFunc
 	idle      *time.Timer
+	opened    time.Time
 	work      sync.WaitGroup // what runs in the background
+
+	// transport is what its links are made of, as a label; set before any request is
+	// handed to the SDK.
+	transport string
 
 	mu       sync.Mutex
 	ended    bool
-	released bool   // the SDK is done with it
-	revision string // negotiated; empty until the initialise response
+	why      sessionEnd // why it will have ended
+	released bool       // the SDK is done with it
+	revision string     // negotiated; empty until the initialise response
 	lastUsed time.Time
 	calls    map[jsonrpc.ID]*call // in flight
 	streams  map[string]*Stream   // open ones, and finished ones with a follower
@@ -56,6 +62,7 @@ func (h *Handler) newSession(principal string) (*session, *refusal) {
 		id:        h.cfg.Nonce(),
 		principal: principal,
 		incoming:  make(chan jsonrpc.Message),
+		opened:    time.Now(),
 		lastUsed:  time.Now(),
 		calls:     make(map[jsonrpc.ID]*call),
 		streams:   make(map[string]*Stream),
@@ -136,6 +143,7 @@ func (s *session) Close() error {
 	if !first {
 		return nil
 	}
+	s.unanswered()
 	var leaving []*follower
 	for _, stream := range streams {
 		if f := stream.finish(); f != nil {
@@ -212,7 +220,7 @@ func (s *session) expire() {
 	}
 	s.mu.Unlock()
 	if left <= 0 {
-		s.end()
+		s.endFor(endedIdle)
 	}
 }
 
@@ -299,17 +307,31 @@ func (s *session) ready() bool {
 // initialize, and reports whether there is one.
 func (s *session) negotiated(response []byte) bool {
 	var m struct {
-		Result struct {
-			ProtocolVersion string `json:"protocolVersion"`
-		} `json:"result"`
+		Result json.RawMessage `json:"result"`
 	}
-	if json.Unmarshal(response, &m) != nil || !supported(m.Result.ProtocolVersion) {
+	if json.Unmarshal(response, &m) != nil {
+		return false
+	}
+	revision := revisionIn(m.Result)
+	if revision == "" {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.revision = m.Result.ProtocolVersion
+	s.revision = revision
 	return true
+}
+
+// revisionIn returns the revision that a result of initialize agrees to, empty when it
+// is none that is served.
+func revisionIn(result json.RawMessage) string {
+	var r struct {
+		ProtocolVersion string `json:"protocolVersion"`
+	}
+	if json.Unmarshal(result, &r) != nil || !supported(r.ProtocolVersion) {
+		return ""
+	}
+	return r.ProtocolVersion
 }
 
 // withRevision returns the parameters of initialize, asking the SDK for a revision
