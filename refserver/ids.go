@@ -24,72 +24,91 @@ func trusted(s store.Store) bool {
 }
 
 // checked returns a batch without ids that cannot stand in an id line. One that holds a
-// line break would end its event early and let the rest pass for another.
+// line break would end its event early and let the rest pass for another. A priming event
+// is nothing but its id, and goes with it.
 func (h *Handler) checked(batch store.Batch) (store.Batch, error) {
 	if h.trusted {
 		return batch, nil
 	}
-	var clean []byte
-	events, bad := 0, false
-	for rest := batch.Frames; len(rest) > 0; {
-		id, frame, ok := splitEvent(rest)
-		if !ok {
+	var clean []byte // what is left of the batch once something was left out of it
+	found, left, bad := 0, 0, false
+	for rest := batch.Frames; len(rest) > 0; found++ {
+		id, frame := splitEvent(rest)
+		if frame == 0 {
 			return store.Batch{}, errBadEvent
 		}
-		whole := rest[:len(rest)-len(frame.rest)]
-		valid := id == nil || store.ValidID(string(id))
+		valid := id == 0 || store.ValidID(string(rest[len("id: "):id-1]))
 		if !valid && !bad {
 			bad = true
 			clean = append(clean, batch.Frames[:len(batch.Frames)-len(rest)]...)
 		}
-		rest = frame.rest
-		switch {
-		case valid && bad:
-			clean = append(clean, whole...)
-		case !valid && frame.empty():
-			continue // a priming event is nothing but its id
-		case !valid:
-			clean = append(clean, frame.lines...)
+		whole := rest[:frame]
+		rest = rest[frame:]
+		if !valid {
+			whole = whole[id:]
+			if bytes.HasSuffix(whole, []byte("data: \n\n")) {
+				continue
+			}
 		}
-		events++
+		left++
+		if bad {
+			clean = append(clean, whole...)
+		}
+	}
+	if found != batch.Events {
+		return store.Batch{}, errBadEvent // an id that looks like several events
 	}
 	if bad {
-		batch.Frames, batch.Events = clean, events
+		batch.Frames, batch.Events = clean, left
 	}
 	return batch, nil
 }
 
-// framed is an event behind its id line, and what follows it.
-type framed struct{ lines, rest []byte }
-
-func (f framed) empty() bool { return bytes.HasSuffix(f.lines, []byte("data: \n\n")) }
-
-// splitEvent takes the first event of a batch apart. The event was framed here, so it
-// begins with one of two fields and ends with the first empty line behind that; whatever
-// stands before is its id, nil if there is none.
-func splitEvent(frames []byte) (id []byte, f framed, ok bool) {
-	lines := frames
-	if after, has := bytes.CutPrefix(frames, []byte("id: ")); has {
-		lines = after
-		for begun := false; !begun; {
-			n := bytes.IndexByte(lines, '\n')
-			if n < 0 {
-				return nil, framed{}, false
-			}
-			lines = lines[n+1:]
-			begun = beginsEvent(lines)
+// splitEvent returns where the lines behind the id of the first event begin, 0 if it has
+// none, and where the event ends, 0 if it is none. The lines were framed here: a
+// reconnection time on a priming event, one line of data, an empty line. Whatever stands
+// before them is the id.
+func splitEvent(frames []byte) (id, end int) {
+	if bytes.HasPrefix(frames, []byte("id: ")) {
+		id = bytes.IndexByte(frames, '\n') + 1
+	}
+	if end = framedEnd(frames[id:]); end > 0 {
+		return id, id + end
+	}
+	if id == 0 {
+		return 0, 0
+	}
+	for end = id; ; { // the id may hold line breaks, the data holds none
+		n := bytes.Index(frames[end:], []byte("\n\n"))
+		if n < 0 {
+			return 0, 0
 		}
-		id = after[:len(after)-len(lines)-1]
+		data := bytes.LastIndex(frames[:end+n], []byte("\ndata: ")) + 1
+		if end += n + 1; data == 0 {
+			continue
+		}
+		if line := bytes.LastIndexByte(frames[:data-1], '\n') + 1; framedEnd(frames[line:]) > 0 {
+			data = line // of the reconnection time
+		}
+		return data, end + 1
 	}
-	n := bytes.Index(lines, []byte("\n\n"))
-	if n < 0 || !beginsEvent(lines) {
-		return nil, framed{}, false
-	}
-	return id, framed{lines[:n+2], lines[n+2:]}, true
 }
 
-func beginsEvent(lines []byte) bool {
-	return bytes.HasPrefix(lines, []byte("data: ")) || bytes.HasPrefix(lines, []byte("retry: "))
+// framedEnd returns where an event without an id ends, 0 if there is none.
+func framedEnd(lines []byte) int {
+	at := 0
+	if bytes.HasPrefix(lines, []byte("retry: ")) {
+		at = bytes.IndexByte(lines, '\n') + 1
+	}
+	data := lines[at:]
+	n := bytes.IndexByte(data, '\n') + 1
+	switch {
+	case !bytes.HasPrefix(data, []byte("data: ")), n == len(data), data[n] != '\n':
+		return 0
+	case at > 0 && n > len("data: \n"):
+		return 0 // only a priming event says when to come back
+	}
+	return at + n + 1
 }
 
 // noTail is read by a connection that was made while the store could not be read: it
