@@ -109,7 +109,7 @@ func loopbackName(host string) bool {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+	return err == nil && ip.IsLoopback()
 }
 
 // foreignHost reports whether a request came in on loopback under another name. A page
