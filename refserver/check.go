@@ -34,7 +34,11 @@ const (
 	revisionPrimed = "2025-11-25"
 )
 
-// revisions lists them, newest first.
+// Revisions lists the revisions of MCP that a [Handler] can serve, newest first. The
+// first has no sessions and needs [Config.Modern].
+func Revisions() []string { return append([]string{revisionModern}, revisions()...) }
+
+// revisions lists those with sessions, newest first.
 func revisions() []string { return []string{revisionPrimed, revisionMiddle, revisionOldest} }
 
 func supported(revision string) bool { return slices.Contains(revisions(), revision) }
@@ -54,17 +58,21 @@ func refuse(status int, text string) *refusal {
 
 // write sends the refusal as a JSON-RPC error without a request id.
 func (f *refusal) write(w http.ResponseWriter) {
+	writeError(w, f.status, nil, jsonrpc.Error{Code: f.code, Message: f.text})
+}
+
+func writeError(w http.ResponseWriter, status int, id any, failure jsonrpc.Error) {
 	body, err := json.Marshal(struct {
 		JSONRPC string        `json:"jsonrpc"`
 		ID      any           `json:"id"`
 		Error   jsonrpc.Error `json:"error"`
-	}{"2.0", nil, jsonrpc.Error{Code: f.code, Message: f.text}})
+	}{"2.0", id, failure})
 	if err != nil {
-		panic(err) // strings and a number can always be written
+		panic(err) // strings, numbers and what was JSON before can always be written
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(f.status)
+	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client is gone if this fails, and nothing is lost
 }
 

@@ -27,6 +27,14 @@ type Config struct {
 	// Retry is the reconnection time announced with the priming event, in whole
 	// milliseconds ("2025-11-25 transports, Sending Messages 6"). Zero: none.
 	Retry time.Duration
+	// Modern serves requests of 2026-07-28 too, by the SDK's own handler: without
+	// sessions, without a store, nothing to resume, and a client that leaves cancels its
+	// request. They run beside the sessions of the other revisions, on the same server.
+	// False: they are refused with 400, which names the revisions that are served.
+	Modern bool
+	// Stateless serves every request of any revision that way. There are no sessions
+	// then, so GET and DELETE are refused with 405, and a Store cannot be used.
+	Stateless bool
 	// OnConflict says what a resume meets when the stream still has a connection.
 	OnConflict Conflict
 	Limits     Limits
@@ -129,6 +137,9 @@ func (c Config) Validate() error {
 	errs = append(errs, c.validateAccess()...)
 	if c.Store == nil && c.Defect.ID != "" {
 		errs = append(errs, fmt.Errorf("defect %s needs an event store", c.Defect))
+	}
+	if c.Store != nil && c.Stateless {
+		errs = append(errs, errors.New("an event store needs sessions, and a stateless server has none"))
 	}
 	return errors.Join(errs...)
 }

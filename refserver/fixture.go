@@ -22,10 +22,14 @@ type Fixture struct {
 // fixture, which also holds the metrics of the process and of the Go runtime. Version
 // is what the server says of itself to clients.
 func NewFixture(cfg Config, ledger LedgerConfig, version string) (*Fixture, error) {
-	f := &Fixture{
-		Server:   mcp.NewServer(&mcp.Implementation{Name: "gapless", Version: version}, nil),
-		Registry: prometheus.NewRegistry(),
-	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "gapless", Version: version}, &mcp.ServerOptions{SupportedProtocolVersions: Revisions()})
+	return NewFixtureOn(server, cfg, ledger, version)
+}
+
+// NewFixtureOn builds a fixture on a server that may have tools, prompts and resources
+// already. The rest is as for [NewFixture].
+func NewFixtureOn(server *mcp.Server, cfg Config, ledger LedgerConfig, version string) (*Fixture, error) {
+	f := &Fixture{Server: server, Registry: prometheus.NewRegistry()}
 	var err error
 	if f.Ledger, err = NewLedger(ledger); err != nil {
 		return nil, err

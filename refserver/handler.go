@@ -16,15 +16,17 @@ import (
 
 // Handler serves one MCP endpoint. Its path is the business of the caller's mux.
 type Handler struct {
-	cfg     Config
-	server  *mcp.Server
-	store   store.Store
-	trusted bool // the ids of the store need no check
-	metrics *metrics
-	buffers sync.Pool     // *[]byte, for the writes of followers
-	resumes atomic.Uint64 // resumes that were accepted so far
+	cfg         Config
+	server      *mcp.Server
+	store       store.Store
+	trusted     bool // the ids of the store need no check
+	metrics     *metrics
+	sessionless *sessionless  // nil when every request needs a session
+	buffers     sync.Pool     // *[]byte, for the writes of followers
+	resumes     atomic.Uint64 // resumes that were accepted so far
 
-	// running counts sessions, until the SDK is done with them, and followers.
+	// running counts sessions, until the SDK is done with them, followers, and requests
+	// without a session.
 	running sync.WaitGroup
 
 	mu        sync.Mutex
@@ -60,6 +62,9 @@ func New(server *mcp.Server, cfg Config) (*Handler, error) {
 	if h.metrics.store != nil {
 		h.store = &measured{h.store, h.metrics.store}
 	}
+	if h.cfg.Modern || h.cfg.Stateless {
+		h.sessionless = newSessionless(server, h.cfg, &h.running)
+	}
 	server.AddReceivingMiddleware(h.route)
 	return h, nil
 }
@@ -80,6 +85,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers a request that may be made, on behalf of its principal.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) *refusal {
+	if h.withoutSession(r) {
+		return h.single(w, r)
+	}
 	switch r.Method {
 	case http.MethodPost:
 		return h.post(w, r)
@@ -222,6 +230,9 @@ func (h *Handler) Close() error {
 
 // stop closes the door and returns the sessions there are.
 func (h *Handler) stop() []*session {
+	if h.sessionless != nil {
+		h.sessionless.stop()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true

@@ -35,6 +35,9 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
 	if err != nil {
 		return &refusal{http.StatusBadRequest, jsonrpc.CodeInvalidRequest, err.Error()}
 	}
+	if h.sessionless != nil && meansModern(r, message) {
+		return h.singleWith(w, r, body)
+	}
 	request, isRequest := message.(*jsonrpc.Request)
 	if isRequest && request.Method == "initialize" && request.IsCall() && r.Header.Get(headerSession) == "" {
 		if refused := checkVersion(r); refused != nil {

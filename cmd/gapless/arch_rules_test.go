@@ -71,6 +71,7 @@ func allowed() map[string][]string {
 		"refserver/store":          {"refserver/lock"},
 		"refserver/handoff":        {"refserver/store", "refserver/lock"},
 		"refserver/lock":           {},
+		"refserver/fixtures":       {},
 		"refserver/defect":         {},
 		"cmd/gapless/internal/lab": {"loadgen", "loadgen/*", "chaos", "chaos/*", "refserver", "refserver/*", "profiles", "cmd/gapless/internal/*", guard},
 

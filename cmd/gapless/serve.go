@@ -21,6 +21,7 @@ type serveFlags struct {
 	server         profiles.Server
 	retry, bytes   string
 	leaveWithStdin bool
+	fixtures       bool
 }
 
 func newServeCommand(halt <-chan struct{}) *cobra.Command {
@@ -29,8 +30,9 @@ func newServeCommand(halt <-chan struct{}) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the reference server",
 		Long: `Run the reference server: a go-sdk server whose streams resume, with the tool
-emit. The URL of the endpoint is the first line on stdout; with --http, "admin URL"
-is the second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
+emit. Requests of 2026-07-28, which has no sessions, are served beside them. The
+URL of the endpoint is the first line on stdout; with --http, "admin URL" is the
+second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &f) },
 	}
@@ -44,6 +46,7 @@ is the second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
 	flags.IntVar(&s.Limits.Events, "limit-events", s.Limits.Events, "events kept per stream")
 	flags.StringVar(&f.bytes, "limit-bytes", s.Limits.Bytes.String(), "bytes kept per session")
 	flags.IntVar(&s.Limits.Streams, "limit-streams", s.Limits.Streams, "streams kept")
+	flags.BoolVar(&f.fixtures, "fixtures", false, "add the tools, prompts and resources of the official conformance suite")
 	flags.BoolVar(&f.leaveWithStdin, "leave-with-stdin", false, "end when stdin does")
 	cobra.CheckErr(flags.MarkHidden("leave-with-stdin"))
 	return cmd
@@ -72,6 +75,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	}
 	fixture, err := lab.NewFixture(lab.ServeConfig{
 		Server: f.server, Version: version(), Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+		Fixtures: f.fixtures,
 	})
 	if err != nil {
 		return usageError{err}

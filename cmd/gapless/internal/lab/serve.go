@@ -15,6 +15,7 @@ import (
 	"github.com/gapless-dev/gapless/profiles"
 	"github.com/gapless-dev/gapless/refserver"
 	"github.com/gapless-dev/gapless/refserver/defect"
+	"github.com/gapless-dev/gapless/refserver/fixtures"
 	"github.com/gapless-dev/gapless/refserver/store"
 )
 
@@ -27,11 +28,13 @@ type ServeConfig struct {
 	Server  profiles.Server
 	Version string
 	Logger  *slog.Logger
+	// Fixtures adds what the official conformance suite asks a server for.
+	Fixtures bool
 }
 
 // NewFixture builds the reference server that a profile describes.
 func NewFixture(c ServeConfig) (*refserver.Fixture, error) {
-	cfg := refserver.Config{Retry: c.Server.Retry.Std(), Logger: c.Logger}
+	cfg := refserver.Config{Retry: c.Server.Retry.Std(), Logger: c.Logger, Modern: true}
 	if c.Server.OnConflict == "409" {
 		cfg.OnConflict = refserver.Refuse
 	}
@@ -49,6 +52,9 @@ func NewFixture(c ServeConfig) (*refserver.Fixture, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	if c.Fixtures {
+		return refserver.NewFixtureOn(fixtures.NewServer(c.Version, refserver.Revisions()), cfg, refserver.LedgerConfig{}, c.Version)
 	}
 	return refserver.NewFixture(cfg, refserver.LedgerConfig{}, c.Version)
 }
