@@ -80,9 +80,9 @@ func newRecording(t testing.TB) *recording {
 }
 
 func (r *recording) Append(ctx context.Context, s store.Stream, e store.Event) (string, error) {
-	id, err := r.Memory.Append(ctx, s, e)
-	r.mu.Lock()
+	r.mu.Lock() // first: who was given the event finds its id here
 	defer r.mu.Unlock()
+	id, err := r.Memory.Append(ctx, s, e)
 	r.given[s.Name] = append(r.given[s.Name], id)
 	return id, err
 }
