@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gapless-dev/gapless/refserver/defect"
+	"github.com/gapless-dev/gapless/refserver/lock"
 	"github.com/gapless-dev/gapless/refserver/store"
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,12 @@ type Config struct {
 	// Store keeps the events of all sessions. Nil: nothing can be resumed, events
 	// carry no ids, and what is sent while no client is connected is gone.
 	Store EventStore
+	// Delivery says how events get from the store to the connections. Handoff needs a
+	// store.
+	Delivery Delivery
+	// Lock says which streams share the lock of [Handoff]; Follow has none. The store
+	// has its own, see [store.MemoryConfig].
+	Lock lock.Scope
 	// Retry is the reconnection time announced with the priming event, in whole
 	// milliseconds ("2025-11-25 transports, Sending Messages 6"). Zero: none.
 	Retry time.Duration
@@ -114,6 +121,21 @@ const (
 	Refuse
 )
 
+// Delivery is how events get from the store to the connections.
+type Delivery int
+
+// Deliveries.
+const (
+	// Follow lets a connection walk the log of its stream, from the place where the
+	// client is. Replay and live delivery are the same walk.
+	Follow Delivery = iota
+	// Handoff replays in passes what a client missed, and then attaches its connection
+	// to what is new, under a lock that whoever appends takes too. A connection that
+	// does not catch up in sixteen passes is closed, and its client comes back. See
+	// package handoff.
+	Handoff
+)
+
 // Validate reports all that is wrong with the configuration.
 func (c Config) Validate() error {
 	var errs []error
@@ -122,6 +144,15 @@ func (c Config) Validate() error {
 	}
 	if c.OnConflict != Takeover && c.OnConflict != Refuse {
 		errs = append(errs, fmt.Errorf("unknown conflict policy %d", c.OnConflict))
+	}
+	if c.Delivery != Follow && c.Delivery != Handoff {
+		errs = append(errs, fmt.Errorf("unknown delivery %d", c.Delivery))
+	}
+	if c.Delivery == Handoff && c.Store == nil {
+		errs = append(errs, errors.New("delivery by hand-over needs an event store"))
+	}
+	if !c.Lock.Valid() {
+		errs = append(errs, fmt.Errorf("unknown %s of the delivery lock", c.Lock))
 	}
 	if c.WriteTimeout < 0 || c.Limits.Idle < 0 {
 		errs = append(errs, errors.New("a time limit is negative"))
@@ -256,10 +287,11 @@ const (
 	ReasonTimeout                // the client did not read for too long
 	ReasonError                  // events it needed were gone, or the store failed
 	ReasonPolling                // the server closed it, the stream goes on
+	ReasonBehind                 // so it did, since the client did not catch up
 	reasons
 )
 
 // String returns the name a metric uses.
 func (r Reason) String() string {
-	return [...]string{"server", "client", "replaced", "timeout", "error", "polling"}[r]
+	return [...]string{"server", "client", "replaced", "timeout", "error", "polling", "behind"}[r]
 }

@@ -201,7 +201,7 @@ func (f *follower) run() (clean bool) {
 	h.cfg.OnEvent(Event{Kind: Attached, Get: get, Missed: f.replay})
 	err := f.follow()
 	reason := f.reason(err)
-	if (reason == ReasonServer || reason == ReasonPolling) && f.wasCut() == nil {
+	if (reason == ReasonServer || reason == ReasonPolling || reason == ReasonBehind) && f.wasCut() == nil {
 		clean = f.sink.finish() == nil
 	}
 	if !clean {
@@ -237,6 +237,12 @@ func (f *follower) follow() error {
 			}
 			continue
 		}
+		if errors.Is(err, store.ErrBehind) {
+			if err := f.sendBack(); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -254,6 +260,23 @@ func (f *follower) follow() error {
 			return f.interrupted()
 		}
 	}
+}
+
+// sendBack takes leave of a client that does not catch up: it is to come back with its
+// new cursor after the reconnection time. One that was given no cursor to come back with
+// keeps the connection.
+func (f *follower) sendBack() error {
+	s := f.stream.session
+	f.mu.Lock()
+	holdsID := f.holdsID
+	f.mu.Unlock()
+	switch {
+	case !holdsID:
+		return nil
+	case !s.primed():
+		return store.ErrBehind
+	}
+	return errors.Join(store.ErrBehind, f.write(farewell(s.h.cfg.Retry)))
 }
 
 var errWrite = errors.New("write failed")
@@ -330,6 +353,8 @@ func (f *follower) reason(err error) Reason {
 	switch {
 	case errors.Is(err, errPolling) && cut == nil && !errors.Is(err, errWrite):
 		return ReasonPolling
+	case errors.Is(err, store.ErrBehind) && cut == nil && !errors.Is(err, errWrite):
+		return ReasonBehind
 	case err == nil, errors.Is(err, context.Canceled) && cut == nil:
 		return ReasonServer
 	case errors.Is(cut, errReplaced):

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gapless-dev/gapless/refserver/handoff"
 	"github.com/gapless-dev/gapless/refserver/store"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -55,6 +56,13 @@ func New(server *mcp.Server, cfg Config) (*Handler, error) {
 		h.store = store.NewPassing()
 	}
 	h.trusted = trusted(h.store)
+	if cfg.Delivery == Handoff {
+		delivering, err := handoff.New(cfg.Store, handoff.Config{Lock: cfg.Lock})
+		if err != nil {
+			return nil, fmt.Errorf("refserver: %w", err)
+		}
+		h.store, h.cfg.Store = delivering, delivering
+	}
 	var err error
 	if h.metrics, err = newMetrics(h.cfg); err != nil {
 		return nil, fmt.Errorf("refserver: %w", err)

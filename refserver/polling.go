@@ -29,11 +29,17 @@ func (s *Stream) CloseConnection(retry time.Duration) bool {
 	if s.finished || s.follower == nil {
 		return false
 	}
-	farewell := retryLine(retry)
-	if len(farewell) > 0 {
-		farewell = append(farewell, '\n') // no data: nothing is dispatched, no cursor moves
+	return s.follower.leave(farewell(retry))
+}
+
+// farewell announces a reconnection time, if there is one, in an event of its own. It has
+// no data: nothing is dispatched and no cursor moves.
+func farewell(retry time.Duration) []byte {
+	line := retryLine(retry)
+	if len(line) == 0 {
+		return nil
 	}
-	return s.follower.leave(farewell)
+	return append(line, '\n')
 }
 
 // retryLine returns the field that announces a reconnection time, nothing for none.
