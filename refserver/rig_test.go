@@ -41,6 +41,15 @@ func newStore(t testing.TB, limits store.Limits) *store.Memory {
 	return m
 }
 
+// forDeliveries runs a test for each way of delivery, which the test gives to its
+// [refserver.Config].
+func forDeliveries(t *testing.T, test func(t *testing.T, d refserver.Delivery)) {
+	t.Helper()
+	for name, d := range map[string]refserver.Delivery{"follow": refserver.Follow, "handoff": refserver.Handoff} {
+		t.Run(name, func(t *testing.T) { test(t, d) })
+	}
+}
+
 // virtual serves a fixture over links in memory, for use inside a synctest bubble.
 func virtual(t testing.TB, cfg refserver.Config) *rig {
 	ln := memnet.Listen()
@@ -61,6 +70,9 @@ func real(t testing.TB, cfg refserver.Config) *rig {
 
 func serve(t testing.TB, cfg refserver.Config, ln net.Listener, dial func(context.Context) (net.Conn, error)) *rig {
 	t.Helper()
+	if cfg.Store == nil {
+		cfg.Delivery = refserver.Follow // there is nothing to hand over
+	}
 	f, err := refserver.NewFixture(cfg, refserver.LedgerConfig{}, "test")
 	if err != nil {
 		t.Fatal(err)

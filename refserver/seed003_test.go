@@ -43,7 +43,8 @@ func seedTCP(t *testing.T, clause func(t *testing.T, cfg refserver.Config)) {
 
 func seedConfigs() map[string]refserver.Config {
 	return map[string]refserver.Config{
-		"follow": {Retry: 100 * time.Millisecond},
+		"follow":  {Retry: 100 * time.Millisecond},
+		"handoff": {Retry: 100 * time.Millisecond, Delivery: refserver.Handoff},
 	}
 }
 
