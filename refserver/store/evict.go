@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/gapless-dev/gapless/refserver/lock"
@@ -55,64 +57,94 @@ func (m *Memory) removeUnread(l *eventLog, cause Cause) bool {
 
 // shrink brings what a session, which is locked, holds down to a number of bytes:
 // finished streams go first, the oldest before the others, then the oldest events of the
-// longest log. The newest event of a log is spared, even if it alone is larger than the
-// bound.
+// logs that are longer than others. The newest event of a log is spared, even if it alone
+// is larger than the bound.
 func (m *Memory) shrink(s *shelf, bytes int64) {
 	for s.bytes.Load() > bytes && m.removeFinished(s, CauseBytes) {
 	}
-	for s.bytes.Load() > bytes {
-		l := longest(s)
-		if l == nil {
+	for {
+		before := s.bytes.Load()
+		if before <= bytes {
 			return
 		}
-		m.shorten(l, bytes)
+		all := slices.Collect(maps.Values(s.logs))
+		sizes := make([]int64, len(all))
+		for i, l := range all {
+			sizes[i] = l.spareable.Load()
+		}
+		level := levelOf(slices.Clone(sizes), before-bytes)
+		for i, l := range all {
+			if sizes[i] > level {
+				m.shorten(l, level)
+			}
+		}
+		if s.bytes.Load() >= before {
+			return
+		}
 	}
 }
 
-// shorten drops the oldest events of a log until its session holds no more than a number
-// of bytes.
+// shorten drops the oldest events of a log until it has no more than a number of bytes to
+// spare.
 func (m *Memory) shorten(l *eventLog, bytes int64) {
 	l.mu.Lock(lock.Evict)
 	defer l.mu.Unlock()
-	m.trim(l, l.spare(l.shelf.bytes.Load()-bytes), CauseBytes)
+	m.trim(l, l.spare(l.spareable.Load()-bytes), CauseBytes)
 	l.wake()
 }
 
-// longest returns the log with most bytes to spare, nil when none has any.
-func longest(s *shelf) *eventLog {
-	var found *eventLog
-	most := int64(0)
-	for _, l := range s.logs {
-		if n := l.spareable.Load(); n > most {
-			found, most = l, n
-		}
-	}
-	return found
-}
-
-// relieve brings the store below its bound, with some slack so that the search for
-// the largest session is not made for every event.
+// relieve brings the store below its bound, with some slack. All sessions that hold more
+// than a common level are brought down to it: of sessions that hold alike each loses the
+// little that is too much, and no live reader loses what it was about to read because one
+// of them paid for all. One append at a time does it, or each would take what is too much.
 func (m *Memory) relieve() {
-	target := m.limits.Bytes - m.limits.Bytes/16
+	m.relieving.Lock()
+	defer m.relieving.Unlock()
+	if m.bytes.Load() <= m.limits.Bytes {
+		return // another has done it
+	}
 	for {
-		over := m.bytes.Load() - target
+		over := m.bytes.Load() - slack(m.limits.Bytes)
 		if over <= 0 {
 			return
 		}
-		victim := m.largest(func(s *shelf) int64 { return s.bytes.Load() })
-		if victim == nil {
-			return
+		all := m.shelves()
+		sizes := make([]int64, len(all))
+		for i, s := range all {
+			sizes[i] = s.bytes.Load()
 		}
-		victim.mu.Lock()
-		before := victim.bytes.Load()
-		// Never more than half at once: the next largest may have become the first.
-		m.shrink(victim, before-min(over, max(before/2, 1)))
-		stuck := victim.bytes.Load() == before
-		victim.mu.Unlock()
-		if stuck {
-			return // it holds nothing but newest events
+		level, freed := levelOf(slices.Clone(sizes), over), false
+		for i, s := range all {
+			if sizes[i] > level {
+				s.mu.Lock()
+				m.shrink(s, level)
+				freed = freed || s.bytes.Load() < sizes[i]
+				s.mu.Unlock()
+			}
+		}
+		if !freed {
+			return // they hold nothing but newest events
 		}
 	}
+}
+
+// slack is what a bound is undershot to, so that not every event has to look for what
+// may go.
+func slack(bound int64) int64 { return bound - bound/16 }
+
+// levelOf returns the level that sizes have to be cut down to for their sum to lose so
+// much. It sorts them.
+func levelOf(sizes []int64, over int64) int64 {
+	slices.SortFunc(sizes, func(a, b int64) int { return cmp.Compare(b, a) })
+	sum, level := int64(0), int64(0)
+	for i, size := range sizes {
+		if level >= size && i > 0 {
+			break // the rest is below it
+		}
+		sum += size
+		level = max((sum-over)/int64(i+1), 0)
+	}
+	return level
 }
 
 // makeRoom drops one finished stream of the session that keeps most of them.
@@ -133,18 +165,18 @@ func (m *Memory) makeRoom() bool {
 // largest returns the session that holds most by the given measure, nil when none
 // holds anything.
 func (m *Memory) largest(measure func(*shelf) int64) *shelf {
-	m.mu.RLock()
-	all := make([]*shelf, 0, len(m.sessions))
-	for _, s := range m.sessions {
-		all = append(all, s)
-	}
-	m.mu.RUnlock()
 	var found *shelf
 	most := int64(0)
-	for _, s := range all {
+	for _, s := range m.shelves() {
 		if n := measure(s); n > most {
 			found, most = s, n
 		}
 	}
 	return found
+}
+
+func (m *Memory) shelves() []*shelf {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.Collect(maps.Values(m.sessions))
 }

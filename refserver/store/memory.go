@@ -87,6 +87,8 @@ type Memory struct {
 	events, bytes, streams atomic.Int64
 	evicted                [Causes]atomic.Int64
 
+	relieving sync.Mutex // held by the append that brings the store below its bound
+
 	mu       sync.RWMutex // guards the maps
 	sessions map[string]*shelf
 	logs     map[Stream]*eventLog
@@ -146,7 +148,9 @@ func (m *Memory) Append(_ context.Context, stream Stream, event Event) (string, 
 	}
 	if held > m.limits.SessionBytes {
 		l.shelf.mu.Lock()
-		m.shrink(l.shelf, m.limits.SessionBytes)
+		if l.shelf.bytes.Load() > m.limits.SessionBytes {
+			m.shrink(l.shelf, slack(m.limits.SessionBytes))
+		}
 		l.shelf.mu.Unlock()
 	}
 	if all > m.limits.Bytes {

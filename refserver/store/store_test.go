@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -183,6 +184,66 @@ func TestMemory_BytesBound_TheHogPaysAndFinishedStreamsGoFirst(t *testing.T) {
 	put(t, m, modest, strings.Repeat("z", 2*limit)) // larger than all: it stays until the next
 	if got := after(t, m, modest, first); len(got) != 1 {
 		t.Errorf("an event larger than the bound: %d", len(got))
+	}
+}
+
+// Sessions that hold alike pay alike: none gives so much that a reader which is only a
+// little behind its writer loses events, be the appends one after the other or at once.
+func TestMemory_BytesBound_EqualsPayAlike(t *testing.T) {
+	const sessions, limit = 8, 400_000
+	m := newMemory(t, Limits{Bytes: limit})
+	text := strings.Repeat("y", 100)
+	for range 500 {
+		for s := range sessions {
+			put(t, m, Stream{fmt.Sprint(s), "a"}, text)
+		}
+		for _, s := range m.shelves() {
+			if all := m.Stats().Bytes; all > limit*7/8 && s.bytes.Load() < limit/sessions*3/4 {
+				t.Fatalf("one of %d sessions keeps %d of %d bytes", sessions, s.bytes.Load(), all)
+			}
+		}
+	}
+	var group sync.WaitGroup
+	for s := range sessions {
+		group.Go(func() {
+			stream := Stream{fmt.Sprint(s), "live"}
+			tail, err := m.After(t.Context(), Cursor{Stream: stream})
+			for k := 0; k < 5000 && err == nil; k++ {
+				if _, err = m.Append(t.Context(), stream, Event{Frame: []byte("data: " + text + "\n\n")}); err == nil && k%100 == 99 {
+					for behind := 100; behind > 0 && err == nil; {
+						var b Batch
+						b, err = tail.Next(t.Context())
+						behind -= b.Events
+					}
+				}
+			}
+			if err != nil {
+				t.Errorf("a reader at most 100 events behind: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	if got := m.Stats().Bytes; got > limit {
+		t.Errorf("it holds %d bytes", got)
+	}
+}
+
+func TestLevelOf(t *testing.T) {
+	for _, tt := range []struct {
+		sizes []int64
+		over  int64
+		want  int64
+	}{
+		{[]int64{10, 10, 10, 10}, 4, 9},
+		{[]int64{1, 20, 10}, 5, 15},
+		{[]int64{1, 20, 10}, 16, 7},
+		{[]int64{1, 20, 10}, 31, 0},
+		{[]int64{1, 2}, 9, 0},
+		{nil, 1, 0},
+	} {
+		if got := levelOf(slices.Clone(tt.sizes), tt.over); got != tt.want {
+			t.Errorf("%v less %d: %d, want %d", tt.sizes, tt.over, got, tt.want)
+		}
 	}
 }
 
