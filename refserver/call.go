@@ -191,7 +191,7 @@ func (s *session) respond(ctx context.Context, m *jsonrpc.Response, data []byte)
 
 // notify gives a notification or request to the stream of the request it was made
 // for, else to the standalone stream, and reports whether a stream took it.
-func (s *session) notify(ctx context.Context, data []byte) bool {
+func (s *session) notify(ctx context.Context, framed []byte) bool {
 	stream := StreamFrom(ctx)
 	if stream == nil || stream.session != s {
 		stream = s.stream(standalone)
@@ -199,7 +199,7 @@ func (s *session) notify(ctx context.Context, data []byte) bool {
 	if stream == nil {
 		return false // the client never opened a standalone stream: it has no cursor there
 	}
-	err := stream.append(ctx, frame(data), false)
+	err := stream.append(ctx, framed, false)
 	if wasWritten(err) {
 		return true
 	}

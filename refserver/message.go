@@ -77,17 +77,49 @@ func decodeID(raw json.RawMessage) (jsonrpc.ID, error) {
 	return id, nil
 }
 
+// hasBreak reports whether a text has a line break in it.
+func hasBreak(text []byte) bool {
+	return bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0
+}
+
 // frame returns a message as the part of an event behind its id line.
 func frame(message []byte) []byte {
-	if bytes.ContainsAny(message, "\r\n") {
+	if hasBreak(message) {
 		// JSON holds line breaks only between its tokens, and there they mean nothing.
 		var compact bytes.Buffer
 		if json.Compact(&compact, message) == nil {
 			message = compact.Bytes()
 		}
 	}
-	out := make([]byte, 0, len("data: \n\n")+len(message))
-	out = append(out, "data: "...)
+	out := make([]byte, 0, len(dataPrefix)+len(message)+len(dataSuffix))
+	out = append(out, dataPrefix...)
 	out = append(out, message...)
-	return append(out, "\n\n"...)
+	return append(out, dataSuffix...)
+}
+
+// frameNotification does for a notification of the SDK what jsonrpc.EncodeMessage and
+// [frame] do, in one copy: its parameters are JSON that the SDK has just written, and need
+// not be read again. It leaves to the others what is not plain.
+func frameNotification(m *jsonrpc.Request) ([]byte, bool) {
+	const head, between, end = `{"jsonrpc":"2.0","method":"`, `","params":`, `}`
+	if m.IsCall() || len(m.Params) == 0 || !plainText(m.Method) || hasBreak(m.Params) {
+		return nil, false
+	}
+	size := len(dataPrefix) + len(head) + len(m.Method) + len(between) + len(m.Params) + len(end) + len(dataSuffix)
+	out := make([]byte, 0, size)
+	out = append(out, dataPrefix+head...)
+	out = append(out, m.Method...)
+	out = append(out, between...)
+	out = append(out, m.Params...)
+	return append(out, end+dataSuffix...), true
+}
+
+// plainText reports whether a text stands in a JSON string as it is.
+func plainText(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return text != ""
 }

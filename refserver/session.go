@@ -114,6 +114,12 @@ func (s *session) push(ctx context.Context, m jsonrpc.Message) bool {
 // Write implements [mcp.Connection]. It reports no error for a message that cannot
 // be placed: the SDK would take that for the end of the session.
 func (s *session) Write(ctx context.Context, m jsonrpc.Message) error {
+	if n, ok := m.(*jsonrpc.Request); ok {
+		if framed, ok := frameNotification(n); ok {
+			s.notify(ctx, framed)
+			return nil
+		}
+	}
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
@@ -122,7 +128,7 @@ func (s *session) Write(ctx context.Context, m jsonrpc.Message) error {
 	case *jsonrpc.Response:
 		s.respond(ctx, m, data)
 	case *jsonrpc.Request:
-		if !s.notify(ctx, data) && m.IsCall() {
+		if !s.notify(ctx, frame(data)) && m.IsCall() {
 			// Nobody will ever see the request, so the caller is told at once.
 			unreachable := &jsonrpc.Response{ID: m.ID, Error: errors.New("no stream leads to the client")}
 			s.h.running.Go(func() { s.push(context.Background(), unreachable) })
