@@ -53,8 +53,6 @@ func (p Profile) targetWishes() []wish {
 		{t.Transport == "stdio" && t.Exec == "", "transport stdio of the reference server (name exec)"},
 		{strings.HasPrefix(t.URL, "ws"), "urls of WebSockets"},
 		{s.Store != "memory" && s.Store != "none", "store " + s.Store + " (built: memory and none)"},
-		{s.Delivery != "follow", "delivery " + s.Delivery + " (built: follow)"},
-		{s.Lock != "stream", "lock " + s.Lock + " (built: stream)"},
 		{s.Defect != "" && !builtDefect(s.Defect), "defect " + s.Defect + " (built: " + oneOf(builtDefects()) + ")"},
 	}
 }

@@ -159,6 +159,9 @@ func (p Profile) checkServer(f *findings) {
 		f.add("server.store", "store %s takes nothing after a colon; did you mean %q?", kind, kind)
 	}
 	f.word("server.delivery", s.Delivery, []string{"follow", "handoff"})
+	if s.Delivery == "handoff" && s.Store == "none" {
+		f.add("server.delivery", "delivery handoff replays from an event store, and store is none; leave one of them out")
+	}
 	f.word("server.lock", s.Lock, []string{"stream", "session", "global"})
 	f.word("server.on_conflict", s.OnConflict, []string{"takeover", "409"})
 	f.least("server.limits.events", s.Limits.Events, 1)

@@ -91,8 +91,8 @@ type TLS struct {
 // Server configures the reference server.
 type Server struct {
 	Store      string   `yaml:"store" jsonschema:"description=memory or none or bbolt:FILE or nats[:URL],pattern=^(memory|none|bbolt:.+|nats(:.+)?)$"`
-	Delivery   string   `yaml:"delivery" jsonschema:"enum=follow,enum=handoff"`
-	Lock       string   `yaml:"lock" jsonschema:"enum=stream,enum=session,enum=global"`
+	Delivery   string   `yaml:"delivery" jsonschema:"description=a connection follows its log or is replayed in passes and then attached,enum=follow,enum=handoff"`
+	Lock       string   `yaml:"lock" jsonschema:"description=which streams share the locks of store and delivery,enum=stream,enum=session,enum=global"`
 	Retry      Duration `yaml:"retry" jsonschema:"description=reconnection time that the server announces"`
 	OnConflict string   `yaml:"on_conflict" jsonschema:"enum=takeover,enum=409"`
 	Defect     string   `yaml:"defect" jsonschema:"description=bug planted on purpose: a code and maybe settings"`

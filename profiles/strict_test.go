@@ -169,8 +169,6 @@ func TestBuilt(t *testing.T) {
 		{"dialect – refused", "target: {dialect: streams, transport: ws}", "transport ws"},
 		{"old revision of another dialect – refused", "target: {dialect: umcp, protocol: 2025-03-26}", "dialect umcp"},
 		{"store – refused", "server: {store: 'bbolt:x'}", "store bbolt:x"},
-		{"handoff – refused", "server: {delivery: handoff}", "delivery handoff"},
-		{"lock – refused", "server: {lock: global}", "lock global"},
 		{"defect – refused", "server: {defect: S07}", "defect S07"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -190,6 +188,7 @@ func TestBuilt(t *testing.T) {
 		"load: {get_streams: 1}\nfaults: {seat: proxy, start: 1s, stop: 3s, mix: [{at: [get-stream, request, headers, before-first-id, initialize], per_stream: 1}]}",
 		"target: {exec: x, transport: stdio}", "target: {url: 'https://a/b', token: {env: A}, http: '2', tls: {ca: x}, max_rate: 5/s, pid: 3}", "target: {url: 'http://a/b', dialect: modern}",
 		"calls: [{}, {tool: a, weight: 3, expect: {digest: /a, total: /b}}]\nthresholds: {first_event: ['p(99)<1s']}", "judge: {oracle: twin}",
+		"server: {delivery: handoff, lock: session}", "server: {lock: global}",
 		"emit: {polling_closes: 1, requests: 2}\nreach: {storms: 1}\nhistory: {bytes: 1MiB}",
 	} {
 		p, err := profiles.Parse("p.yaml", []byte(text))

@@ -40,6 +40,8 @@ second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8931", "listen on `HOST:PORT` or unix:PATH; port 0 picks one")
 	flags.StringVar(&f.http, "http", "", "listen on `HOST:PORT` for metrics, ledger and profiles; empty: not at all")
 	flags.StringVar(&s.Store, "store", s.Store, "event `STORE`: memory or none")
+	flags.StringVar(&s.Delivery, "delivery", s.Delivery, "how events get to connections: follow (walk the log) or handoff (replay, then attach)")
+	flags.StringVar(&s.Lock, "lock", s.Lock, "which streams share the locks of store and delivery: stream, session or global")
 	flags.StringVar(&s.OnConflict, "on-conflict", s.OnConflict, "resume of a stream that is attached: takeover or 409")
 	flags.StringVar(&s.Defect, "defect", "", "plant a bug: `CODE[,key=value]`, such as S03b,k=10")
 	flags.StringVar(&f.retry, "retry", s.Retry.String(), "reconnection time that clients are asked for")

@@ -16,6 +16,7 @@ import (
 	"github.com/gapless-dev/gapless/refserver"
 	"github.com/gapless-dev/gapless/refserver/defect"
 	"github.com/gapless-dev/gapless/refserver/fixtures"
+	"github.com/gapless-dev/gapless/refserver/lock"
 	"github.com/gapless-dev/gapless/refserver/store"
 )
 
@@ -38,6 +39,13 @@ func NewFixture(c ServeConfig) (*refserver.Fixture, error) {
 	if c.Server.OnConflict == "409" {
 		cfg.OnConflict = refserver.Refuse
 	}
+	if c.Server.Delivery == "handoff" {
+		cfg.Delivery = refserver.Handoff
+	}
+	var err error
+	if cfg.Lock, err = lock.Parse(c.Server.Lock); err != nil {
+		return nil, err
+	}
 	planted, err := defect.Parse(c.Server.Defect)
 	if err != nil {
 		return nil, err
@@ -45,7 +53,7 @@ func NewFixture(c ServeConfig) (*refserver.Fixture, error) {
 	cfg.Defect = planted
 	if c.Server.Store != "none" {
 		limits := c.Server.Limits
-		cfg.Store, err = store.NewMemory(store.MemoryConfig{Limits: store.Limits{
+		cfg.Store, err = store.NewMemory(store.MemoryConfig{Lock: cfg.Lock, Limits: store.Limits{
 			Events: limits.Events, Streams: limits.Streams,
 			SessionBytes: int64(limits.Bytes), Bytes: storeShare * int64(limits.Bytes),
 		}})
@@ -127,7 +135,7 @@ func reachable(addr net.Addr) string {
 func ChildArgs(s profiles.Server) []string {
 	args := []string{
 		"serve", "--addr", "127.0.0.1:0", "--http", "127.0.0.1:0", "--leave-with-stdin",
-		"--store", s.Store, "--on-conflict", s.OnConflict, "--retry", s.Retry.String(),
+		"--store", s.Store, "--delivery", s.Delivery, "--lock", s.Lock, "--on-conflict", s.OnConflict, "--retry", s.Retry.String(),
 		"--limit-events", strconv.Itoa(s.Limits.Events), "--limit-streams", strconv.Itoa(s.Limits.Streams),
 		"--limit-bytes", s.Limits.Bytes.String(),
 	}
