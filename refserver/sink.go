@@ -143,14 +143,19 @@ func (k *hijackSink) reset() {
 // resetConn closes a link so that what its send queue still holds is thrown away:
 // after a takeover the old link must not deliver megabytes more.
 func resetConn(conn net.Conn) {
-	under := conn
-	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		under = t.NetConn() // TLS would first try to say goodbye
-	}
+	under := belowTLS(conn) // TLS would first try to say goodbye
 	if l, ok := under.(interface{ SetLinger(int) error }); ok {
 		_ = l.SetLinger(0) // a link that is closed already needs no reset
 	}
 	_ = under.Close()
+}
+
+// belowTLS is the link that carries TLS, or the link itself.
+func belowTLS(conn net.Conn) net.Conn {
+	if t, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		return t.NetConn()
+	}
+	return conn
 }
 
 // watch waits for the client to leave. A client of this protocol sends nothing
