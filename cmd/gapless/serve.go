@@ -22,6 +22,8 @@ type serveFlags struct {
 	retry, bytes   string
 	leaveWithStdin bool
 	fixtures       bool
+	access         lab.Access
+	yes            bool
 }
 
 func newServeCommand(halt <-chan struct{}) *cobra.Command {
@@ -49,9 +51,22 @@ second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
 	flags.StringVar(&f.bytes, "limit-bytes", s.Limits.Bytes.String(), "bytes kept per session")
 	flags.IntVar(&s.Limits.Streams, "limit-streams", s.Limits.Streams, "streams kept")
 	flags.BoolVar(&f.fixtures, "fixtures", false, "add the tools, prompts and resources of the official conformance suite")
+	flags.BoolVar(&f.yes, "yes", false, "other machines may reach --http")
+	addAccessFlags(cmd, &f.access)
 	flags.BoolVar(&f.leaveWithStdin, "leave-with-stdin", false, "end when stdin does")
 	cobra.CheckErr(flags.MarkHidden("leave-with-stdin"))
 	return cmd
+}
+
+func addAccessFlags(cmd *cobra.Command, a *lab.Access) {
+	flags := cmd.Flags()
+	flags.StringVar(&a.Tokens, "tokens", "", "only bearer tokens of `FILE` may use the server; a line is: principal token")
+	flags.StringArrayVar(&a.Origins, "allow-origin", nil, "web pages of `ORIGIN` may use the server, such as https://app.example; repeatable")
+	flags.StringArrayVar(&a.Hosts, "allow-host", nil, "the server is also called `NAME`, when it listens on loopback behind a proxy; repeatable")
+	flags.StringVar(&a.Cert, "tls-cert", "", "serve https with the certificate in `FILE` (PEM)")
+	flags.StringVar(&a.Key, "tls-key", "", "private key of --tls-cert in `FILE` (PEM)")
+	flags.IntVar(&a.Sessions, "max-sessions", 10_000, "sessions open at once")
+	flags.IntVar(&a.Connections, "max-connections", 50_000, "connections open at once; 0: as many as the system takes")
 }
 
 // profileContention has the runtime record where mutexes are waited for and held, for
@@ -77,20 +92,14 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	}
 	fixture, err := lab.NewFixture(lab.ServeConfig{
 		Server: f.server, Version: version(), Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
-		Fixtures: f.fixtures,
+		Fixtures: f.fixtures, Access: f.access,
 	})
 	if err != nil {
 		return usageError{err}
 	}
-	ln, err := lab.Listen(f.addr)
+	ln, admin, err := f.listen()
 	if err != nil {
-		return usageError{fmt.Errorf("--addr: %w", err)}
-	}
-	var admin net.Listener
-	if f.http != "" {
-		if admin, err = lab.Listen(f.http); err != nil {
-			return errors.Join(usageError{fmt.Errorf("--http: %w", err)}, ln.Close())
-		}
+		return usageError{err}
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
@@ -108,4 +117,23 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 		}()
 	}
 	return lab.Serve(ctx, fixture, ln, admin, cmd.OutOrStdout())
+}
+
+// listen opens the listener of the endpoint and, if there is to be one, that of the
+// administration, which keeps to this machine unless somebody says yes.
+func (f *serveFlags) listen() (ln, admin net.Listener, err error) {
+	if ln, err = f.access.Listen(f.addr); err != nil {
+		return nil, nil, fmt.Errorf("--addr: %w", err)
+	}
+	if f.http == "" {
+		return ln, nil, nil
+	}
+	admin, err = lab.Listen(f.http)
+	if err == nil && !f.yes {
+		admin, err = lab.LoopbackOnly(admin)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("--http %s: %w", f.http, err), ln.Close())
+	}
+	return ln, admin, nil
 }

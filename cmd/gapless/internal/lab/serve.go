@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/gapless-dev/gapless/internal/guard"
 	"github.com/gapless-dev/gapless/profiles"
@@ -31,6 +30,7 @@ type ServeConfig struct {
 	Logger  *slog.Logger
 	// Fixtures adds what the official conformance suite asks a server for.
 	Fixtures bool
+	Access   Access
 }
 
 // NewFixture builds the reference server that a profile describes.
@@ -51,6 +51,9 @@ func NewFixture(c ServeConfig) (*refserver.Fixture, error) {
 		return nil, err
 	}
 	cfg.Defect = planted
+	if err := c.Access.apply(&cfg); err != nil {
+		return nil, err
+	}
 	if c.Server.Store != "none" {
 		limits := c.Server.Limits
 		cfg.Store, err = store.NewMemory(store.MemoryConfig{Lock: cfg.Lock, Limits: store.Limits{
@@ -100,7 +103,11 @@ func Root(f *refserver.Fixture) http.Handler {
 // that is not nil, until ctx is done. It prints the endpoint's URL as the first line
 // of out and "admin URL" as the second.
 func Serve(ctx context.Context, f *refserver.Fixture, ln, admin net.Listener, out io.Writer) error {
-	text := "http://" + reachable(ln.Addr()) + "/mcp\n"
+	scheme := "http://"
+	if _, ok := ln.(tlsListener); ok {
+		scheme = "https://"
+	}
+	text := scheme + reachable(ln.Addr()) + "/mcp\n"
 	if admin != nil {
 		text += "admin http://" + reachable(admin.Addr()) + "\n"
 	}
@@ -143,12 +150,4 @@ func ChildArgs(s profiles.Server) []string {
 		args = append(args, "--defect", s.Defect)
 	}
 	return args
-}
-
-// Listen opens a listener on HOST:PORT or unix:PATH.
-func Listen(addr string) (net.Listener, error) {
-	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		return net.Listen("unix", path)
-	}
-	return net.Listen("tcp", addr)
 }
