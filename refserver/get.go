@@ -91,6 +91,10 @@ func (s *session) claim(ctx context.Context, tail store.Tail) (*follower, error)
 func (h *Handler) after(r *http.Request, s *session, id string) (store.Tail, error) {
 	cursor := store.Cursor{Stream: store.Stream{Session: s.id}, ID: id}
 	tail, err := h.store.After(r.Context(), cursor)
+	if err == nil && tail.Position().Stream.Session != s.id {
+		_ = tail.Close()             // nothing was read from it
+		return nil, store.ErrForeign // one store serves all sessions, and not every one looks
+	}
 	if err != nil || h.cfg.Defect == (defect.Set{}) {
 		return tail, err
 	}
