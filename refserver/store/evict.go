@@ -175,6 +175,7 @@ func (m *Memory) largest(measure func(*shelf) int64) *shelf {
 	return found
 }
 
+// shelves returns those there are now, so that nobody waits while they are looked at.
 func (m *Memory) shelves() []*shelf {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -37,6 +37,7 @@ type eventLog struct {
 	// spareable is the bytes of all kept events but the newest. It changes under mu and
 	// is read without it.
 	spareable atomic.Int64
+	oldest    atomic.Uint32 // [tick] of the first kept event, 0 if there is none; likewise
 
 	mu       *lock.Mutex // of the stream, its session or the whole store; guards the rest
 	segments []segment   // oldest first; only the last one grows
@@ -53,7 +54,13 @@ type segment struct {
 	first   uint64 // number of the event that begins at buf[0]
 	trimmed int    // events at its start that are no longer kept
 	buf     []byte
-	ends    []uint32 // end of each event in buf
+	marks   []mark // of each event in buf
+}
+
+// mark says where an event ends in its segment, and when it came.
+type mark struct {
+	end  uint32
+	came tick
 }
 
 // at returns where in buf the i-th event of the segment begins.
@@ -61,18 +68,21 @@ func (g *segment) at(i int) uint32 {
 	if i == 0 {
 		return 0
 	}
-	return g.ends[i-1]
+	return g.marks[i-1].end
 }
 
 // append adds an event and returns its size in bytes.
-func (l *eventLog) append(id []byte, event Event) int64 {
+func (l *eventLog) append(id []byte, event Event, now tick) int64 {
 	size := len("id: ") + len(id) + 1 + len(event.Frame)
 	g := l.room(size)
 	g.buf = append(g.buf, "id: "...)
 	g.buf = append(g.buf, id...)
 	g.buf = append(g.buf, '\n')
 	g.buf = append(g.buf, event.Frame...)
-	g.ends = append(g.ends, uint32(len(g.buf)))
+	g.marks = append(g.marks, mark{uint32(len(g.buf)), now})
+	if l.count() == 0 {
+		l.oldest.Store(uint32(now))
+	}
 	l.next++
 	l.spareable.Add(l.newest)
 	l.newest = int64(size)
@@ -90,7 +100,7 @@ func (l *eventLog) room(size int) *segment {
 	g := segment{first: l.next}
 	if n > 0 {
 		g.buf = make([]byte, 0, max(segmentBytes, size))
-		g.ends = make([]uint32, 0, len(l.segments[n-1].ends))
+		g.marks = make([]mark, 0, len(l.segments[n-1].marks))
 	}
 	l.segments = append(l.segments, g)
 	return &l.segments[n]
@@ -102,19 +112,21 @@ func (l *eventLog) drop(n int) int64 {
 	l.first += uint64(n)
 	for n > 0 {
 		g := &l.segments[0]
-		k := min(n, len(g.ends)-g.trimmed)
-		freed += int64(g.ends[g.trimmed+k-1] - g.at(g.trimmed))
+		k := min(n, len(g.marks)-g.trimmed)
+		freed += int64(g.marks[g.trimmed+k-1].end - g.at(g.trimmed))
 		g.trimmed += k
 		n -= k
-		if g.trimmed == len(g.ends) {
+		if g.trimmed == len(g.marks) {
 			l.segments[0] = segment{} // the array may live on for a while
 			l.segments = l.segments[1:]
 		}
 	}
 	if l.count() > 0 {
 		l.spareable.Add(-freed)
+		l.oldest.Store(uint32(l.segments[0].marks[l.segments[0].trimmed].came))
 	} else {
 		l.spareable.Store(0)
+		l.oldest.Store(0)
 		l.newest = 0
 	}
 	return freed
@@ -129,8 +141,8 @@ func (l *eventLog) spare(want int64) int {
 	n := 0
 	for i := range l.segments {
 		g := &l.segments[i]
-		for e := g.trimmed; e < len(g.ends) && want > 0; e++ {
-			want -= int64(g.ends[e] - g.at(e))
+		for e := g.trimmed; e < len(g.marks) && want > 0; e++ {
+			want -= int64(g.marks[e].end - g.at(e))
 			n++
 		}
 	}
@@ -200,7 +212,7 @@ func (t *memoryTail) take() (batch Batch, err error, ready bool) {
 	}
 	g := &l.segments[i]
 	from, to := g.at(int(t.next-g.first)), len(g.buf)
-	events := len(g.ends) - int(t.next-g.first)
+	events := len(g.marks) - int(t.next-g.first)
 	t.next += uint64(events)
 	return Batch{Frames: g.buf[from:to:to], Events: events, Behind: int(l.next - t.next)}, nil, true
 }

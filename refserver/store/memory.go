@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gapless-dev/gapless/refserver/lock"
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,6 +80,7 @@ func (l Limits) withDefaults() Limits {
 type Memory struct {
 	limits Limits
 	nonce  func() string
+	start  time.Time
 	scope  lock.Scope
 	probe  *lock.Probe
 	// content is the lock of all logs, in scope [lock.Global]; else nil.
@@ -106,6 +108,7 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	m := &Memory{
 		limits:   cfg.Limits.withDefaults(),
 		nonce:    cfg.Nonce,
+		start:    time.Now(),
 		scope:    cfg.Lock,
 		probe:    lock.NewProbe("store"),
 		sessions: make(map[string]*shelf),
@@ -123,6 +126,7 @@ func (m *Memory) Collectors() []prometheus.Collector { return []prometheus.Colle
 
 // Append implements [Store].
 func (m *Memory) Append(_ context.Context, stream Stream, event Event) (string, error) {
+	now := m.now() // before anything is locked
 	l, err := m.open(stream, lock.Append)
 	if err != nil {
 		return "", err
@@ -135,7 +139,7 @@ func (m *Memory) Append(_ context.Context, stream Stream, event Event) (string, 
 	id := append(scratch[:0], l.nonce...)
 	id = append(id, '-')
 	id = strconv.AppendUint(id, l.next, 10)
-	added := l.append(id, event)
+	added := l.append(id, event, now)
 	m.events.Add(1)
 	held, all := l.shelf.bytes.Add(added), m.bytes.Add(added)
 	if n := l.count() - m.limits.Events; n > 0 {

@@ -412,3 +412,39 @@ func TestValidate(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The oldest event is the oldest of all streams, and goes with what is dropped.
+func TestMemory_OldestAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, Limits{Events: 2})
+		check := func(when string, want time.Duration) {
+			t.Helper()
+			if got := m.OldestAge(); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
+		}
+		put := func(session string) {
+			if _, err := m.Append(t.Context(), Stream{session, "1"}, Event{Frame: []byte("data: x\n\n")}); err != nil {
+				t.Error(err)
+			}
+		}
+		check("empty", 0)
+		time.Sleep(time.Hour)
+		put("a")
+		check("just now", 0)
+		time.Sleep(3 * time.Second)
+		put("b")
+		check("the first of two streams", 3*time.Second)
+		put("a")
+		time.Sleep(2 * time.Second)
+		put("a")
+		check("the first was trimmed, b is as old as the next", 2*time.Second)
+		m.Forget("b")
+		check("a alone", 2*time.Second)
+		time.Sleep(time.Second)
+		put("a")
+		check("trimmed again", time.Second)
+		m.Forget("a")
+		check("nothing is left", 0)
+	})
+}
