@@ -15,18 +15,25 @@ import (
 
 // gather returns the lines of the exposition that are ours.
 func gather(r *rig) map[string]string {
+	r.t.Helper()
+	values := map[string]string{}
+	for line := range strings.Lines(exposition(r)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && (strings.HasPrefix(name, "gapless_") || strings.HasPrefix(name, "mcp_")) {
+			values[name] = value
+		}
+	}
+	return values
+}
+
+// exposition is what a scrape gets.
+func exposition(r *rig) string {
+	r.t.Helper()
 	w := httptest.NewRecorder()
 	r.fixture.Admin.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 {
 		r.t.Fatalf("metrics: %d", w.Code)
 	}
-	values := map[string]string{}
-	for line := range strings.Lines(w.Body.String()) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.HasPrefix(name, "gapless_") {
-			values[name] = value
-		}
-	}
-	return values
+	return w.Body.String()
 }
 
 func expect(t *testing.T, when string, got, want map[string]string) {
