@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +16,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gapless-dev/gapless/cmd/gapless/internal/lab"
 	"github.com/gapless-dev/gapless/loadgen/judge"
+	"github.com/gapless-dev/gapless/profiles"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of docs")
@@ -24,7 +29,7 @@ const generatedMark = "<!-- generated -->\n"
 // there.
 func TestDocsAreGenerated(t *testing.T) {
 	for name, text := range map[string]string{
-		"invariants.md": invariantRows(), "field-report.md": fieldRows(t), "write-a-profile.md": figureRows(),
+		"invariants.md": invariantRows(), "field-report.md": fieldRows(t), "write-a-profile.md": figureRows(), "metrics.md": metricRows(t),
 	} {
 		path := filepath.Join("../../docs", name)
 		before := readFile(t, path)
@@ -59,6 +64,56 @@ func figureRows() string {
 		out += fmt.Sprintf("| `%s` | %s |\n", f.name, f.about)
 	}
 	return out
+}
+
+// metricRows are the metrics that are ours, as the reference server shows them.
+func metricRows(t *testing.T) string {
+	t.Helper()
+	fixture, err := lab.NewFixture(lab.ServeConfig{Server: profiles.Default().Server, Version: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	fixture.Admin.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	out := "| metric | type | labels | is |\n|---|---|---|---|\n"
+	var name, help, kind string
+	labels := map[string][]string{}
+	row := func() {
+		if strings.HasPrefix(name, "gapless_") || strings.HasPrefix(name, "mcp_") {
+			out += fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, kind, labelText(labels), help)
+		}
+		clear(labels)
+	}
+	for line := range strings.Lines(w.Body.String()) {
+		line = strings.TrimSpace(line)
+		if text, is := strings.CutPrefix(line, "# HELP "); is {
+			row()
+			name, help, _ = strings.Cut(text, " ")
+		} else if text, is := strings.CutPrefix(line, "# TYPE "); is {
+			_, kind, _ = strings.Cut(text, " ")
+		} else {
+			for _, l := range regexp.MustCompile(`([a-z_]+)="([^"]*)"`).FindAllStringSubmatch(line, -1) {
+				if l[1] != "le" && !slices.Contains(labels[l[1]], l[2]) {
+					labels[l[1]] = append(labels[l[1]], l[2])
+				}
+			}
+		}
+	}
+	row()
+	return out
+}
+
+// labelText lists labels, with their values where all of them are there from the start.
+func labelText(labels map[string][]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		text := "`" + name + "`"
+		if !slices.Contains([]string{"error_type", "mcp_method_name", "version", "goversion", "store", "lock", "network_transport", "mcp_protocol_version"}, name) {
+			text += ": " + strings.Join(slices.Sorted(slices.Values(labels[name])), ", ")
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
 }
 
 // TestHelpListsTheFigures: those of help thresholds are those that a threshold can be about.
