@@ -46,35 +46,45 @@ func New(server *mcp.Server, cfg Config) (*Handler, error) {
 	h := &Handler{
 		cfg:    cfg.withDefaults(),
 		server: server,
-		store:  cfg.Store,
 
 		sessions:  make(map[string]*session),
 		held:      make(map[string]int),
 		followers: make(map[*follower]struct{}),
 	}
-	if h.store == nil {
-		h.store = store.NewPassing()
+	b := new(builder)
+	err := h.setStore(b)
+	if err == nil {
+		h.metrics, err = newMetrics(h.cfg.Registerer, b)
 	}
-	h.trusted = trusted(h.store)
-	if cfg.Delivery == Handoff {
-		delivering, err := handoff.New(cfg.Store, handoff.Config{Lock: cfg.Lock})
-		if err != nil {
-			return nil, fmt.Errorf("refserver: %w", err)
-		}
-		h.store, h.cfg.Store = delivering, delivering
-	}
-	var err error
-	if h.metrics, err = newMetrics(h.cfg); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("refserver: %w", err)
-	}
-	if h.metrics.store != nil {
-		h.store = &measured{h.store, h.metrics.store}
 	}
 	if h.cfg.Modern || h.cfg.Stateless {
 		h.sessionless = newSessionless(server, h.cfg, &h.running)
 	}
 	server.AddReceivingMiddleware(h.route)
 	return h, nil
+}
+
+// setStore puts what delivers events over what keeps them, both of them measured.
+func (h *Handler) setStore(b *builder) error {
+	if h.cfg.Store == nil {
+		h.store = store.NewPassing()
+		h.trusted = trusted(h.store)
+		return nil
+	}
+	h.trusted = trusted(h.cfg.Store)
+	h.store = b.measure(h.cfg.Store)
+	if h.cfg.Delivery != Handoff {
+		return nil
+	}
+	delivering, err := handoff.New(h.store, handoff.Config{Lock: h.cfg.Lock})
+	if err != nil {
+		return err
+	}
+	h.store = delivering
+	b.offered(delivering)
+	return nil
 }
 
 // resumable tells whether events get ids at all.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gapless-dev/gapless/refserver/store"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -77,11 +76,11 @@ type metrics struct {
 	replay      prometheus.Observer
 	stalls      prometheus.Observer
 	storeErrors prometheus.Counter
-	store       *storeTimes // nil without an event store
 }
 
-func newMetrics(cfg Config) (*metrics, error) {
-	m, b := new(metrics), new(builder)
+// newMetrics adds the metrics of the handler to what b has, and registers them all.
+func newMetrics(to prometheus.Registerer, b *builder) (*metrics, error) {
+	m := new(metrics)
 	m.operations, m.ended = newOperations(b), newSessionTimes(b)
 	m.sessions = b.gauge("sessions", "Sessions that are open.").WithLabelValues()
 	m.addStreams(b)
@@ -89,14 +88,7 @@ func newMetrics(cfg Config) (*metrics, error) {
 	m.storeErrors = b.counter("store_errors_total", "Events that the event store did not take.").WithLabelValues()
 	m.stalls = b.histogram("write_stall_seconds", "Time of a write to a client that took 1 ms or longer: the client reads too slowly.",
 		[]float64{0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60}).WithLabelValues()
-	if cfg.Store != nil {
-		m.store = newStoreTimes(b, cfg.Store)
-		b.addHoldings(cfg.Store)
-	}
-	if i, ok := cfg.Store.(store.Instrumented); ok {
-		b.all = append(b.all, i.Collectors()...)
-	}
-	if err := register(cfg.Registerer, b.all); err != nil {
+	if err := register(to, b.all); err != nil {
 		return nil, fmt.Errorf("registering the metrics: %w; handlers that share a registry need a label each, by prometheus.WrapRegistererWith", err)
 	}
 	return m, nil

@@ -96,6 +96,25 @@ func (t *storeTimes) done(op storeOp, err error, begun time.Time) (took time.Dur
 	return took
 }
 
+// measure returns a store that has its operations measured, and adds what it can say of
+// itself.
+func (b *builder) measure(s store.Store) store.Store {
+	m := measured{s, newStoreTimes(b, s)}
+	b.addHoldings(s)
+	b.offered(s)
+	if f, ok := s.(store.Forgetter); ok {
+		return &forgetful{m, f}
+	}
+	return &m
+}
+
+// offered adds the metrics that a store brings along.
+func (b *builder) offered(s store.Store) {
+	if i, ok := s.(store.Instrumented); ok {
+		b.all = append(b.all, i.Collectors()...)
+	}
+}
+
 // measured is a store whose operations are measured.
 type measured struct {
 	store.Store
@@ -132,15 +151,17 @@ func (m *measured) After(ctx context.Context, cursor store.Cursor) (store.Tail, 
 	return tail, err
 }
 
-// Forget implements [store.Forgetter], for stores that do.
-func (m *measured) Forget(session string) {
-	f, ok := m.Store.(store.Forgetter)
-	if !ok {
-		return
-	}
+// forgetful is a measured store that can trim.
+type forgetful struct {
+	measured
+	forgetter store.Forgetter
+}
+
+// Forget implements [store.Forgetter].
+func (f *forgetful) Forget(session string) {
 	begun := time.Now()
-	f.Forget(session)
-	m.times.done(opTrim, nil, begun)
+	f.forgetter.Forget(session)
+	f.times.done(opTrim, nil, begun)
 }
 
 // holdings says what the store holds when it is scraped.

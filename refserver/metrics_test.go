@@ -114,7 +114,7 @@ func TestMetrics_HostileMethodsAndRevisions_StayBounded(t *testing.T) {
 		"resources/read", "resources/subscribe", "resources/unsubscribe", "completion/complete", "logging/setLevel",
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{})})
+		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{}), Delivery: refserver.Handoff})
 		failures := contrary(r)
 		for _, revision := range []string{latest, "2025-06-18", "2025-03-26"} {
 			p := r.open(revision)
