@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const annToken = "token-of-ann-0123456789"
@@ -122,6 +124,40 @@ func TestServe_WithTokensAndTLS(t *testing.T) {
 		}
 		if got := ask(method, admin+path, "", "", ""); got != 200 && path != "/ledger/take" || got == 404 {
 			t.Errorf("%s on the listener of the administration: %d", path, got)
+		}
+	}
+}
+
+// TestServe_Fixtures: the flag adds what the conformance suite asks for, in each revision
+// and beside the tool of the runs.
+func TestServe_Fixtures(t *testing.T) {
+	for revision, flags := range map[string][]string{"2025-11-25": {"--fixtures"}, "2026-07-28": {"--fixtures"}, "": nil} {
+		url := served(t, 1, flags...)[0]
+		client := mcp.NewClient(&mcp.Implementation{Name: "t", Version: "1"}, nil)
+		session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		got := make(map[string]bool)
+		for tool, err := range session.Tools(t.Context(), nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[tool.Name] = true
+		}
+		if !got["emit"] || got["test_reconnection"] != (flags != nil) {
+			t.Errorf("%v, %s: %v", flags, revision, got)
+		}
+		if is := session.InitializeResult().ProtocolVersion; revision != "" && is != revision {
+			t.Errorf("asked for %s, got %s", revision, is)
+		}
+		if flags == nil {
+			continue
+		}
+		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "test_simple_text"})
+		if err != nil || r.Content[0].(*mcp.TextContent).Text != "This is a simple text response for testing." {
+			t.Errorf("%s: %v %v", revision, r, err)
 		}
 	}
 }
