@@ -82,24 +82,26 @@ func TestBatch_OneStreamCarriesAllResponses_AndEndsWithTheLast(t *testing.T) {
 // The responses of a batch come in any order and at one instant; whichever is last ends
 // the stream, and none is lost with it.
 func TestBatch_ResponsesAtOnce_AllCome_AlsoAfterACut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := virtual(t, refserver.Config{Store: newStore(t, store.Limits{})}).open(oldest)
-		for round := range 20 {
-			var calls []string
-			for i := range 10 {
-				calls = append(calls, emitCall(round*100+i, fmt.Sprintf("%d-%d", round, i), `{"messages":2,"interval_ms":5}`))
-			}
-			s := p.stream(p.batch(calls...))
-			seen := s.take(round + 1)
-			s.cut()
-			pass(time.Duration(round%3) * 5 * time.Millisecond)
-			got := byToken(t, slices.Concat(seen, p.resume(seen[round].id).rest()))
-			for i := range 10 {
-				if !slices.Equal(got[fmt.Sprintf("%d-%d", round, i)], []int{1, 2}) || len(got[fmt.Sprint(round*100+i)]) != 1 {
-					t.Fatalf("round %d: %v", round, got)
+	forDeliveries(t, func(t *testing.T, d refserver.Delivery) {
+		synctest.Test(t, func(t *testing.T) {
+			p := virtual(t, refserver.Config{Delivery: d, Store: newStore(t, store.Limits{})}).open(oldest)
+			for round := range 20 {
+				var calls []string
+				for i := range 10 {
+					calls = append(calls, emitCall(round*100+i, fmt.Sprintf("%d-%d", round, i), `{"messages":2,"interval_ms":5}`))
+				}
+				s := p.stream(p.batch(calls...))
+				seen := s.take(round + 1)
+				s.cut()
+				pass(time.Duration(round%3) * 5 * time.Millisecond)
+				got := byToken(t, slices.Concat(seen, p.resume(seen[round].id).rest()))
+				for i := range 10 {
+					if !slices.Equal(got[fmt.Sprintf("%d-%d", round, i)], []int{1, 2}) || len(got[fmt.Sprint(round*100+i)]) != 1 {
+						t.Fatalf("round %d: %v", round, got)
+					}
 				}
 			}
-		}
+		})
 	})
 }
 
@@ -116,59 +118,63 @@ func TestBatch_SlowStore_LastIsLast(t *testing.T) {
 }
 
 func TestBatch_Statuses(t *testing.T) {
-	const note, answer = `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, `{"jsonrpc":"2.0","id":99,"result":{}}`
-	tests := []struct {
-		name, revision string
-		messages       []string
-		want           int
-	}{
-		{"notifications and responses – nothing to answer", oldest, []string{note, answer, note}, 202},
-		{"one request", oldest, []string{ping}, 200},
-		{"empty", oldest, nil, 400},
-		{"initialize among them", oldest, []string{ping, initBody(oldest)}, 400},
-		{"initialize alone", oldest, []string{initBody(oldest)}, 400},
-		{"one of them wrong", oldest, []string{ping, `{"jsonrpc":"2.0"}`}, 400},
-		{"a batch in a batch", oldest, []string{"[" + ping + "]"}, 400},
-		{"the same id twice", oldest, []string{ping, ping}, 400},
-		{"after the one with the same id twice – the id is free", oldest, []string{ping}, 200},
-		{"too many", oldest, slices.Repeat([]string{note}, 1001), 400},
-		{"as many as may be", oldest, slices.Repeat([]string{note}, 1000), 202},
-		{"2025-06-18", "2025-06-18", []string{ping}, 400},
-		{"2025-11-25", latest, []string{ping}, 400},
-		{"2025-11-25, notifications", latest, []string{note}, 400},
-	}
-	synctest.Test(t, func(t *testing.T) {
-		r := virtual(t, refserver.Config{Store: newStore(t, store.Limits{})})
-		peers := map[string]*peer{}
-		for _, revision := range []string{oldest, "2025-06-18", latest} {
-			peers[revision] = r.open(revision)
+	forDeliveries(t, func(t *testing.T, d refserver.Delivery) {
+		const note, answer = `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, `{"jsonrpc":"2.0","id":99,"result":{}}`
+		tests := []struct {
+			name, revision string
+			messages       []string
+			want           int
+		}{
+			{"notifications and responses – nothing to answer", oldest, []string{note, answer, note}, 202},
+			{"one request", oldest, []string{ping}, 200},
+			{"empty", oldest, nil, 400},
+			{"initialize among them", oldest, []string{ping, initBody(oldest)}, 400},
+			{"initialize alone", oldest, []string{initBody(oldest)}, 400},
+			{"one of them wrong", oldest, []string{ping, `{"jsonrpc":"2.0"}`}, 400},
+			{"a batch in a batch", oldest, []string{"[" + ping + "]"}, 400},
+			{"the same id twice", oldest, []string{ping, ping}, 400},
+			{"after the one with the same id twice – the id is free", oldest, []string{ping}, 200},
+			{"too many", oldest, slices.Repeat([]string{note}, 1001), 400},
+			{"as many as may be", oldest, slices.Repeat([]string{note}, 1000), 202},
+			{"2025-06-18", "2025-06-18", []string{ping}, 400},
+			{"2025-11-25", latest, []string{ping}, 400},
+			{"2025-11-25, notifications", latest, []string{note}, 400},
 		}
-		for _, tt := range tests {
-			code, body := r.status(peers[tt.revision].batch(tt.messages...))
-			if code != tt.want || code == 202 && body != "" {
-				t.Errorf("%s: %d %s", tt.name, code, body)
+		synctest.Test(t, func(t *testing.T) {
+			r := virtual(t, refserver.Config{Delivery: d, Store: newStore(t, store.Limits{})})
+			peers := map[string]*peer{}
+			for _, revision := range []string{oldest, "2025-06-18", latest} {
+				peers[revision] = r.open(revision)
 			}
-			if code == 400 {
-				checkRefusal(t, tt.name, body)
+			for _, tt := range tests {
+				code, body := r.status(peers[tt.revision].batch(tt.messages...))
+				if code != tt.want || code == 202 && body != "" {
+					t.Errorf("%s: %d %s", tt.name, code, body)
+				}
+				if code == 400 {
+					checkRefusal(t, tt.name, body)
+				}
 			}
-		}
-		for _, body := range []string{"[" + initBody(oldest) + "]", "[" + ping + "]", "["} {
-			if code, _ := r.status(ask{method: "POST", body: body}); code != 400 {
-				t.Errorf("%.30s without a session: %d", body, code)
+			for _, body := range []string{"[" + initBody(oldest) + "]", "[" + ping + "]", "["} {
+				if code, _ := r.status(ask{method: "POST", body: body}); code != 400 {
+					t.Errorf("%.30s without a session: %d", body, code)
+				}
 			}
-		}
+		})
 	})
 }
 
 func TestBatch_CancelOfOne_LeavesTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := virtual(t, refserver.Config{Store: newStore(t, store.Limits{})}).open(oldest)
-		s := p.stream(p.batch(emitCall(1, "a", twenty), emitCall(2, "b", twenty)))
-		s.take(6)
-		p.status(p.batch(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
-		got := byToken(t, s.rest())
-		if n := len(got["a"]); n > 1 || len(got["1"]) != 1 || len(got["2"]) != 1 || !slices.Equal(got["b"], upTo(20)[4:21]) {
-			t.Errorf("got %v", got)
-		}
+	forDeliveries(t, func(t *testing.T, d refserver.Delivery) {
+		synctest.Test(t, func(t *testing.T) {
+			p := virtual(t, refserver.Config{Delivery: d, Store: newStore(t, store.Limits{})}).open(oldest)
+			s := p.stream(p.batch(emitCall(1, "a", twenty), emitCall(2, "b", twenty)))
+			s.take(6)
+			p.status(p.batch(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+			got := byToken(t, s.rest())
+			if n := len(got["a"]); n > 1 || len(got["1"]) != 1 || len(got["2"]) != 1 || !slices.Equal(got["b"], upTo(20)[4:21]) {
+				t.Errorf("got %v", got)
+			}
+		})
 	})
 }
