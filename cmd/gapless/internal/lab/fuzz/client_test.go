@@ -31,7 +31,6 @@ type session struct {
 	revision string
 	alive    atomic.Bool // it was not deleted, and is not known to have expired
 	lastID   int
-	changed  bool // the policy is not what it was in the beginning
 
 	mu     sync.Mutex // the last to be locked
 	used   time.Duration
@@ -93,6 +92,7 @@ type call struct {
 	get       bool // its messages come on the GET stream
 	batch     bool // a ping was sent along
 	cancelled bool
+	slow      bool // it was read slowly
 
 	mu       sync.Mutex // guards the rest; the lock of a link may be held before it
 	judged   *judge.Stream

@@ -416,7 +416,6 @@ func (w *world) policy(s step) bool {
 	n.mu.Lock()
 	n.policy = int(s.b % answers)
 	n.mu.Unlock()
-	n.changed = true
 	w.meet([answers]string{"answer once", "answer twice", "answer never"}[s.b%answers])
 	return true
 }
@@ -439,6 +438,7 @@ func (w *world) slow(s step) bool {
 	l := c.carrier()
 	l.pause.Store(int64([4]time.Duration{time.Hour, 50 * time.Millisecond, 3 * time.Second, 0}[s.b%4]))
 	l.slowed.Store(true)
+	c.slow = true
 	return true
 }
 
