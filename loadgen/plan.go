@@ -28,6 +28,8 @@ type Arrival struct {
 	// Call is what it calls: an index into Config.Calls. Canary and GET streams make the
 	// first call.
 	Call int
+	// Again tells a call that is made again since it was cut for good. No plan has it.
+	Again bool
 }
 
 // extra reports whether the arrival comes besides the load: it takes no place among

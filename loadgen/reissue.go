@@ -30,6 +30,7 @@ func (s *stream) reissue(ctx context.Context) {
 	}
 	s.cut = &cutCall{id: s.id}
 	s.token, s.id = s.r.marks.again(s.a.Session, s.a.Stream), s.sess.nextID()
+	s.a.Again = true
 	s.examine(ctx, history.ProbeReissue, true, s.request())
 }
 

@@ -85,7 +85,8 @@ type hold struct {
 }
 
 // emitArguments returns what a call of emit sends. Of the arrivals of a load that holds,
-// only the planned ones wait for each other.
+// only the planned ones wait for each other: a call that is made again may find that all
+// others have left, and would wait in vain.
 func emitArguments(p profiles.Profile, run string) (func(loadgen.Arrival) json.RawMessage, error) {
 	e := emitArgs{
 		Messages: p.Emit.Messages, IntervalMS: p.Emit.Interval.Std().Seconds() * 1000, Burst: p.Emit.Burst,
@@ -107,10 +108,10 @@ func emitArguments(p profiles.Profile, run string) (func(loadgen.Arrival) json.R
 		texts[i] = text
 	}
 	return func(a loadgen.Arrival) json.RawMessage {
-		switch a.Kind {
-		case history.StreamLoad:
+		switch {
+		case a.Kind == history.StreamLoad && !a.Again:
 			return texts[1]
-		case history.StreamGet:
+		case a.Kind == history.StreamGet:
 			return texts[2]
 		}
 		return texts[0]

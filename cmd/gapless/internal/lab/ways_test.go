@@ -26,6 +26,11 @@ func TestEveryWayHolds(t *testing.T) {
 		{"contract none without a store", func(p *profiles.Profile) {
 			p.Server.Store, p.Judge.Contract = "none", "none"
 		}, func(r *result.Result) bool { return r.Messages.LostAllowed > 0 && r.Resumes.Attempted == 0 }},
+		{"calls made again when the others have gone", func(p *profiles.Profile) {
+			last := profiles.DefaultFault()
+			last.Kind, last.At, last.PerStream = "rst", []string{"mid-response"}, 0.8
+			p.Server.Store, p.Judge.Contract, p.Load.Hold, p.Faults.Mix = "none", "none", true, []profiles.Fault{last}
+		}, func(r *result.Result) bool { return invariantIn(r, "reissue-answered").Checked > 10 }},
 		{"contract at-least-once", func(p *profiles.Profile) { p.Judge.Contract, p.Server.Defect = "at-least-once", "S03" },
 			func(r *result.Result) bool { return r.Messages.DuplicatedAllowed > 0 && r.Messages.Duplicated == 0 }},
 		{"conflicts are refused", func(p *profiles.Profile) { p.Server.OnConflict = "409" },
@@ -66,4 +71,13 @@ func TestEveryWayHolds(t *testing.T) {
 			})
 		})
 	}
+}
+
+func invariantIn(r *result.Result, name string) (found result.Invariant) {
+	for _, inv := range r.Invariants {
+		if inv.Name == name {
+			found = inv
+		}
+	}
+	return found
 }

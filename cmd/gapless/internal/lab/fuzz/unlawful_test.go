@@ -137,12 +137,12 @@ func (w *world) duplicate(s step) bool {
 	if c == nil {
 		return false
 	}
-	live, idled := attached(c), c.s.mayBeOver()
+	live, idled := attached(c) && !c.slow, c.s.mayBeOver()
 	a := w.ask(c.s.post(`{"jsonrpc":"2.0","id":` + c.id + `,"method":"tools/call","params":{"name":"emit","arguments":{}}}`))
 	switch {
 	case a.status == 404 && idled:
 		w.expired(c.s)
-	case a.status == 200 && !live: // it was answered, and the answer waits for its client
+	case a.status == 200 && !live: // it was answered, and its client has yet to see that
 	case (a.status == 503 || a.status == 429) && (w.p.tight() || w.p.fewCalls()):
 	default:
 		w.refused("an id in flight", a.status, a.body, "", 400)
@@ -185,6 +185,7 @@ func (w *world) end(n *session) {
 		if c.s != n {
 			continue
 		}
+		c.cancelled = true // what still runs for it ends with the session
 		if l := c.carrier(); l != nil {
 			l.part()
 			carriers = append(carriers, l)
