@@ -75,10 +75,6 @@ func TestExitCodes(t *testing.T) {
 		{"bad value", small("--interval", "5"), exitUsage, `^$`, `--interval: .*unit`},
 		{"faults from the proxy", small("--seat", "proxy"), exitHolds, `\nHOLDS  300 messages in 30 streams survived \d+ cuts`, `^$`},
 		{"violated, seen through the proxy", small("--seat", "proxy", "--defect", "S03"), exitViolated, `x no-duplicate`, `^$`},
-		{"nothing stored, nothing promised", small("--store", "none", "--contract", "none"), exitHolds, `as the contract "none" allows`, `^$`},
-		{"protocol of March", small("--protocol", "2025-03-26"), exitHolds, `reference server \(2025-03-26, memory\)(.|\n)*\nHOLDS`, `^$`},
-		{"protocol of June", small("--protocol", "2025-06-18"), exitHolds, `reference server \(2025-06-18, memory\)(.|\n)*\nHOLDS`, `^$`},
-		{"protocol of November", small("--protocol", "2025-11-25"), exitHolds, `reference server \(2025-11-25, memory\)(.|\n)*\nHOLDS`, `^$`},
 		{"open model", []string{"run", "-q", "--seed", "7", "--rate", "50/s", "--duration", "1s", "--messages", "5", "--fault", "rst:1"}, exitHolds,
 			`arrivals +50 +50 +0 dropped`, `^$`},
 		{"empty value", []string{"run", "--target", ""}, exitUsage, `^$`, `--target: the value is empty`},
@@ -109,6 +105,30 @@ func TestExitCodes(t *testing.T) {
 				if !regexp.MustCompile(part.want).MatchString(part.text) {
 					t.Errorf("%s does not match %s:\n%s", part.name, part.want, part.text)
 				}
+			}
+		})
+	}
+}
+
+// TestEveryServerHolds: whatever the reference server is told to be, it keeps its promise.
+func TestEveryServerHolds(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		says string // regular expression
+	}{
+		{[]string{"--store", "none", "--contract", "none"}, `^gapless .*\(2025-11-25, none\)(.|\n)*as the contract "none" allows`},
+		{[]string{"--protocol", "2025-03-26"}, `^gapless .*\(2025-03-26, memory\)`},
+		{[]string{"--protocol", "2025-06-18"}, `^gapless .*\(2025-06-18, memory\)`},
+		{[]string{"--protocol", "2025-11-25"}, `^gapless .*\(2025-11-25, memory\)`},
+		{[]string{"--delivery", "handoff", "--lock", "stream"}, `--delivery handoff`},
+		{[]string{"--delivery", "handoff", "--lock", "session"}, `--delivery handoff --lock session`},
+		{[]string{"--delivery", "handoff", "--lock", "global"}, `--delivery handoff --lock global`},
+		{[]string{"--lock", "global"}, `--lock global`},
+	} {
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			code, stdout, stderr := gapless(t, small(tc.args...)...)
+			if code != exitHolds || !regexp.MustCompile(tc.says).MatchString(stdout) || !strings.Contains(stdout, "\nHOLDS ") || stderr != "" {
+				t.Errorf("exit code %d, want %d and %s\n%s\n%s", code, exitHolds, tc.says, stdout, stderr)
 			}
 		})
 	}

@@ -44,24 +44,33 @@ func TestE2EClients(t *testing.T) {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
 	clients := map[string]func(*testing.T, string) [][]float64{"typescript": typescriptCalls, "go": goCalls}
-	for _, delivery := range deliveries() {
-		for _, fault := range []string{"rst@between-events:1", "fin@after-priming:1", "rst@mid-event:1", "rst@before-response:1"} {
+	for delivery, faults := range map[string][]string{
+		"follow":  {"rst@between-events:1", "fin@after-priming:1", "rst@mid-event:1", "rst@before-response:1"},
+		"handoff": {"fin@between-events:1", "rst@before-response:1"},
+	} {
+		for _, fault := range faults {
 			for name, calls := range clients {
 				t.Run(delivery+"/"+fault+"/"+name, func(t *testing.T) {
-					server := startProcess(t, gapless, "serve", "--addr", "127.0.0.1:0", "--retry", "50ms")
-					proxy := startProcess(t, gapless, "proxy", "--upstream", server.url, "--addr", "127.0.0.1:0", "--fault", fault,
-						"--messages", strconv.Itoa(clientMessages), "--seed", "7", "-q")
-					for i, progress := range calls(t, proxy.url) {
-						if !slices.Equal(progress, counted(clientMessages)) {
-							t.Errorf("call %d: progress %v", i+1, progress)
-						}
-					}
-					wantInjections(t, proxy.stop(t), fault, clientCalls)
-					server.stop(t)
+					cutCalls(t, gapless, delivery, fault, calls)
 				})
 			}
 		}
 	}
+}
+
+// cutCalls makes calls with a client through the proxy, and looks at what came of them.
+func cutCalls(t *testing.T, gapless, delivery, fault string, calls func(*testing.T, string) [][]float64) {
+	t.Helper()
+	server := startProcess(t, gapless, "serve", "--addr", "127.0.0.1:0", "--retry", "50ms", "--delivery", delivery)
+	proxy := startProcess(t, gapless, "proxy", "--upstream", server.url, "--addr", "127.0.0.1:0", "--fault", fault,
+		"--messages", strconv.Itoa(clientMessages), "--seed", "7", "-q")
+	for i, progress := range calls(t, proxy.url) {
+		if !slices.Equal(progress, counted(clientMessages)) {
+			t.Errorf("call %d: progress %v", i+1, progress)
+		}
+	}
+	wantInjections(t, proxy.stop(t), fault, clientCalls)
+	server.stop(t)
 }
 
 func counted(n int) []float64 {
@@ -233,6 +242,3 @@ func (p *served) stop(t *testing.T) string {
 	}
 	return rest
 }
-
-// deliveries are the ways in which the reference server hands events over.
-func deliveries() []string { return []string{"follow"} }

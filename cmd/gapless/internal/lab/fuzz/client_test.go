@@ -533,6 +533,10 @@ func resumable(c *call) bool {
 
 func attached(c *call) bool { return c.carrier() != nil }
 
+// awake tells that the call has a link, and that the client would know if the server had
+// ended it: one that reads slowly may learn that much later.
+func awake(c *call) bool { return attached(c) && !c.slow }
+
 // known is a cursor of the call with what came after it.
 func (c *call) known(by byte) (cursor string, after []logged) {
 	c.mu.Lock()

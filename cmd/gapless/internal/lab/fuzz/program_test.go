@@ -5,6 +5,7 @@ import (
 
 	"github.com/gapless-dev/gapless/refserver"
 	"github.com/gapless-dev/gapless/refserver/defect"
+	"github.com/gapless-dev/gapless/refserver/lock"
 	"github.com/gapless-dev/gapless/refserver/store"
 )
 
@@ -100,6 +101,10 @@ const (
 	storeLimits
 )
 
+func (p program) handedOff() bool { return p.stored() && p.head[4]&4 != 0 }
+func (p program) scope() lock.Scope {
+	return [4]lock.Scope{lock.Stream, lock.Session, lock.Global, lock.Stream}[p.head[4]>>3&3]
+}
 func (p program) stored() bool    { return p.head[0]%8 != 7 }
 func (p program) limit() int      { return int(p.head[1] % storeLimits) }
 func (p program) tight() bool     { return p.stored() && p.limit() != limitNone }
@@ -141,6 +146,9 @@ func (p program) config(planted defect.Set) refserver.Config {
 	}
 	if p.head[4]&2 != 0 {
 		cfg.WriteTimeout = time.Second
+	}
+	if p.handedOff() {
+		cfg.Delivery, cfg.Lock = refserver.Handoff, p.scope()
 	}
 	return cfg
 }

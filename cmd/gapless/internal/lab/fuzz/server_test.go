@@ -103,7 +103,7 @@ func newWorld(t *testing.T, p program, planted defect.Set) *world {
 	cfg.Nonce = counter("session")
 	cfg.Logger = slog.New(slog.NewTextHandler(w, nil))
 	if p.stored() {
-		m, err := store.NewMemory(store.MemoryConfig{Limits: p.storeLimits(), Nonce: counter("stream")})
+		m, err := store.NewMemory(store.MemoryConfig{Limits: p.storeLimits(), Nonce: counter("stream"), Lock: p.scope()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -259,7 +259,7 @@ func (w *world) takeover(s step) bool {
 		l := w.dial(c.s.resume(c.cursor), c.cursor)
 		synctest.Wait()
 		// The old link may have brought the rest and ended just now.
-		if status, _, _ := l.state(); status != 409 && (status != 400 || !w.p.tight()) && attached(c) {
+		if status, _, _ := l.state(); status != 409 && (status != 400 || !w.p.tight()) && awake(c) {
 			w.complain("a resume beside a live link: %d", status)
 		}
 		l.cut(byParted)
@@ -346,7 +346,7 @@ func (w *world) old(s step) bool {
 	}()
 	switch {
 	case live && w.p.refuses():
-		if status != 409 && (status != 400 || !w.p.tight()) && attached(c) {
+		if status != 409 && (status != 400 || !w.p.tight()) && awake(c) {
 			w.complain("an old cursor beside a live link: %d", status)
 		}
 		return true

@@ -108,7 +108,7 @@ func (w *world) plainGet(s step, more ...wire.Field) bool {
 	if n == nil || !w.p.stored() { // without a store it would take what another is waiting for
 		return false
 	}
-	idled, held := n.mayBeOver(), n.hears != nil && attached(n.hears)
+	idled, held := n.mayBeOver(), n.hears != nil && awake(n.hears)
 	l := w.dial(n.request("GET", more...), "")
 	synctest.Wait()
 	status, _, _ := l.state()
@@ -119,9 +119,10 @@ func (w *world) plainGet(s step, more ...wire.Field) bool {
 	switch {
 	case status == 404 && idled:
 		w.expired(n)
+	case n.hears != nil && n.hears.slow: // who knows what it has not read
 	case held:
 		// The GET stream may have lost its link at this instant, and nobody knows yet.
-		if status != 409 && attached(n.hears) {
+		if status != 409 && awake(n.hears) {
 			w.complain("a second GET stream: %d", status)
 		}
 		w.meet("second GET refused")
@@ -137,7 +138,7 @@ func (w *world) duplicate(s step) bool {
 	if c == nil {
 		return false
 	}
-	live, idled := attached(c) && !c.slow, c.s.mayBeOver()
+	live, idled := awake(c), c.s.mayBeOver()
 	a := w.ask(c.s.post(`{"jsonrpc":"2.0","id":` + c.id + `,"method":"tools/call","params":{"name":"emit","arguments":{}}}`))
 	switch {
 	case a.status == 404 && idled:
