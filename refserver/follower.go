@@ -38,6 +38,7 @@ type follower struct {
 	holdsID  bool // the client came with a cursor, or was sent one
 	over     bool // the walk has ended
 	loose    []looseEvent
+	changes  int // of draining, closing and loose, so far
 }
 
 func newFollower(stream *Stream, tail store.Tail) *follower {
@@ -66,7 +67,7 @@ func (f *follower) drain() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.draining = true
-	f.cancel()
+	f.change()
 }
 
 // leave makes the follower leave soon: after what the log holds, or one more batch of
@@ -79,7 +80,7 @@ func (f *follower) leave(farewell []byte) bool {
 		return false
 	}
 	f.closing, f.farewell = true, farewell
-	f.cancel()
+	f.change()
 	return true
 }
 
@@ -89,33 +90,38 @@ func (f *follower) pass(event looseEvent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.loose = append(f.loose, event)
-	f.cancel()
+	f.change()
 }
 
 // interrupted is what a follower does when it need not wait for the log any more: it
-// writes what was passed to it and goes on, or returns why it leaves.
-func (f *follower) interrupted() error {
-	for {
-		f.mu.Lock()
-		loose := f.loose
-		f.loose = nil
-		if len(loose) == 0 {
-			err := f.decide()
-			f.mu.Unlock()
-			if errors.Is(err, errPolling) {
-				err = errors.Join(err, f.write(f.farewell))
-			}
+// writes what was passed to it, or returns why it leaves. What came up only after the log
+// was last looked at has to wait until it was looked at again: events that belong before
+// it, the response for one, may be there by now.
+func (f *follower) interrupted(asOf int) error {
+	f.mu.Lock()
+	if f.cut == nil && f.changes != asOf {
+		f.mu.Unlock()
+		return nil
+	}
+	loose := f.loose
+	f.loose = nil
+	if len(loose) == 0 {
+		err := f.decide()
+		f.mu.Unlock()
+		if errors.Is(err, errPolling) {
+			err = errors.Join(err, f.write(f.farewell))
+		}
+		return err
+	}
+	f.mu.Unlock()
+	for _, event := range loose {
+		err := f.write(event.frame)
+		event.written <- err
+		if err != nil {
 			return err
 		}
-		f.mu.Unlock()
-		for _, event := range loose {
-			err := f.write(event.frame)
-			event.written <- err
-			if err != nil {
-				return err
-			}
-		}
 	}
+	return nil
 }
 
 // decide says why the follower leaves, nil if it stays. f.mu is held.
@@ -132,11 +138,17 @@ func (f *follower) decide() error {
 	return nil
 }
 
-// waiting returns the context to wait with.
-func (f *follower) waiting() context.Context {
+// waiting returns the context to wait with, and what changes there were so far.
+func (f *follower) waiting() (ctx context.Context, asOf int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.ctx
+	return f.ctx, f.changes
+}
+
+// change makes the follower look up. f.mu is held.
+func (f *follower) change() {
+	f.changes++
+	f.cancel()
 }
 
 // release lets go of what the follower held to wait with.
@@ -227,12 +239,13 @@ func (f *follower) follow() error {
 	}
 	for {
 		closing := f.due()
-		batch, err := f.tail.Next(f.waiting())
+		ctx, asOf := f.waiting()
+		batch, err := f.tail.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if errors.Is(err, context.Canceled) {
-			if err := f.interrupted(); err != nil {
+			if err := f.interrupted(asOf); err != nil {
 				return err
 			}
 			continue
@@ -257,7 +270,9 @@ func (f *follower) follow() error {
 		f.stream.written.Store(known - int64(batch.Behind))
 		f.stream.signalRoom()
 		if closing && f.due() {
-			return f.interrupted()
+			if err := f.interrupted(asOf); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -231,12 +231,12 @@ func TestSeed003_CloseHook_NothingToClose_ReportsFalse(t *testing.T) {
 		events, _ := p.call(1, "twice").untilPolled()
 		pass(2 * time.Second)
 		again, _ := p.resume(events[0].id).untilPolled()
-		if fmt.Sprint(reported) != "[true false false true]" || len(again) > 1 {
-			t.Errorf("reported %v, then %+v", reported, again)
-		}
 		pass(time.Second)
 		if rest := p.resume(events[0].id).rest(); len(rest) != 1 || !strings.Contains(rest[0].data, `"result"`) {
 			t.Errorf("the response: %+v", rest)
+		}
+		if fmt.Sprint(reported) != "[true false false true]" || len(again) > 1 {
+			t.Errorf("reported %v, then %+v", reported, again)
 		}
 	})
 }

@@ -1,0 +1,112 @@
+package refserver_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gapless-dev/gapless/internal/memnet"
+	"github.com/gapless-dev/gapless/refserver"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// tapped is a listener on whose links a test is told of each write, before it is made and by
+// whoever makes it.
+type tapped struct {
+	net.Listener
+	write atomic.Pointer[func([]byte)]
+}
+
+// Accept implements [net.Listener].
+func (l *tapped) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return tappedConn{conn, l}, err
+}
+
+type tappedConn struct {
+	net.Conn
+	of *tapped
+}
+
+// NetConn leads to the link below, which can be reset.
+func (c tappedConn) NetConn() net.Conn { return c.Conn }
+
+// Write implements [net.Conn].
+func (c tappedConn) Write(b []byte) (int, error) {
+	if f := c.of.write.Load(); f != nil {
+		(*f)(b)
+	}
+	return c.Conn.Write(b)
+}
+
+// onWrite serves a fixture on whose links f is called once, when a text is written, and waits
+// until all that follows from f has happened.
+func onWrite(t *testing.T, cfg refserver.Config, text string, f func()) *rig {
+	ln := memnet.Listen()
+	l := &tapped{Listener: ln}
+	tap := func(b []byte) {
+		if bytes.Contains(b, []byte(text)) {
+			l.write.Store(nil)
+			f()
+			synctest.Wait()
+		}
+	}
+	l.write.Store(&tap)
+	return serve(t, cfg, l, ln.Dial)
+}
+
+func message(method string) []byte { return []byte(`{"jsonrpc":"2.0","method":"` + method + `"}`) }
+
+// Clause: what the store does not take is written without an id, in its place. While such a
+// message is being written another is stored and a third refused: they come in this order.
+func TestSeed003_MessageThatWasNotStored_DoesNotOvertakeOneThatWas(t *testing.T) {
+	seed(t, func(t *testing.T, cfg refserver.Config) {
+		cfg.Store = refusing(t, "refused")
+		var stream *refserver.Stream
+		sent := make(chan error, 1)
+		r := onWrite(t, cfg, "refused-1", func() {
+			go func() {
+				_ = stream.Send(context.Background(), message("stored-2"))
+				sent <- stream.Send(context.Background(), message("refused-3"))
+			}()
+		})
+		r.tool("send", func(ctx context.Context, _ *mcp.CallToolRequest) error {
+			stream = refserver.StreamFrom(ctx)
+			_ = stream.Send(ctx, message("refused-1"))
+			return <-sent
+		})
+		all := r.open(latest).call(1, "send").rest()
+		var got []string
+		for _, e := range all[1:4] {
+			_, method, _ := strings.Cut(e.data, `"method":"`)
+			got = append(got, strings.TrimSuffix(method, `"}`))
+		}
+		if strings.Join(got, " ") != "refused-1 stored-2 refused-3" || len(all) != 5 || all[2].id == "" {
+			t.Errorf("got %v of %+v", got, all)
+		}
+	})
+}
+
+// Clause: the response ends its stream, and is there before the end, although the last that
+// was written before it passed the store by.
+func TestSeed003_ResponseBehindAMessageThatWasNotStored_IsSentBeforeTheEnd(t *testing.T) {
+	seed(t, func(t *testing.T, cfg refserver.Config) {
+		cfg.Store = refusing(t, "refused")
+		answer := make(chan struct{})
+		r := onWrite(t, cfg, "refused", func() { close(answer) })
+		r.tool("send", func(ctx context.Context, _ *mcp.CallToolRequest) error {
+			stream := refserver.StreamFrom(ctx)
+			go func() { _ = stream.Send(context.WithoutCancel(ctx), message("refused")) }()
+			<-answer // while it is being written
+			return nil
+		})
+		all := r.open(latest).call(1, "send").rest()
+		if len(all) != 3 || !strings.Contains(all[1].data, "refused") || !strings.Contains(all[2].data, `"result"`) || all[2].id == "" {
+			t.Errorf("got %+v", all)
+		}
+	})
+}
