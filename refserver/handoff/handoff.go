@@ -14,7 +14,9 @@
 // Since an event is stored and queued under the lock that a pass and the attachment
 // behind it hold, each event is either replayed to a reader or queued for it, never both
 // and never neither. The lock is never held while something is written to a client: a
-// reader that stalls delays nobody.
+// reader that stalls delays nobody. It is held while the inner store appends: one that
+// waits for a disk makes everybody wait who shares the lock, which is what this strategy
+// costs.
 package handoff
 
 import (

@@ -60,6 +60,47 @@ func TestStore_PassesTheSuite_WhateverItsLocks(t *testing.T) {
 	}
 }
 
+// reusing is a store whose tails keep the promise of [store.Batch] about frames to the
+// letter: with the next call of Next they are something else.
+type reusing struct{ *store.Memory }
+
+func (r reusing) After(ctx context.Context, c store.Cursor) (store.Tail, error) {
+	inner, err := r.Memory.After(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &reusingTail{Tail: inner}, nil
+}
+
+type reusingTail struct {
+	store.Tail
+	buf []byte
+}
+
+func (r *reusingTail) Next(ctx context.Context) (store.Batch, error) {
+	for i := range r.buf {
+		r.buf[i] = '!'
+	}
+	batch, err := r.Tail.Next(ctx)
+	r.buf = append(r.buf[:0], batch.Frames...)
+	batch.Frames = r.buf
+	return batch, err
+}
+
+func TestStore_OverOneThatReusesItsFrames_PassesTheSuite(t *testing.T) {
+	storetest.Run(t, func(t testing.TB, limits store.Limits) store.Store {
+		inner, err := store.NewMemory(store.MemoryConfig{Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(reusing{inner}, Config{Pass: 100 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
 func stream(name string) store.Stream { return store.Stream{Session: "s", Name: name} }
 
 func put(t testing.TB, s store.Store, name, text string) string {
