@@ -177,7 +177,7 @@ func (c *client) read(tail store.Tail) (over bool) {
 
 // takeovers: however appending and coming back mix, each event arrives once, in order.
 func takeovers(t *testing.T, open Open) {
-	const streams, events = 6, 1500
+	const streams, events = 6, 500
 	s := open(t, store.Limits{Events: 2 * events})
 	var all sync.WaitGroup
 	for i := range streams {
@@ -212,7 +212,7 @@ func takeovers(t *testing.T, open Open) {
 // mixed: however appends, trimming, forgetting and readers mix, what a reader gets is a
 // run of one life's events without a gap, and in the end nothing is kept.
 func mixed(t *testing.T, open Open) {
-	const workers, sessions, each, life = 6, 3, 400, 40
+	const workers, sessions, each, life = 6, 3, 200, 40
 	s := open(t, store.Limits{Events: 50, Bytes: 30_000, SessionBytes: 20_000, Streams: 12})
 	f, forgets := s.(store.Forgetter)
 	var all sync.WaitGroup
