@@ -84,16 +84,28 @@ func (h *Handler) checkOrigin(r *http.Request) *refusal {
 	if len(origins) == 0 {
 		return nil
 	}
-	if len(origins) == 1 {
-		origin, host, ok := parseOrigin(origins[0])
-		if ok && (loopbackName(host) || slices.ContainsFunc(h.cfg.AllowedOrigins, func(allowed string) bool {
-			same, _, _ := parseOrigin(allowed)
-			return origin == same
-		})) {
-			return nil
-		}
+	if len(origins) == 1 && OriginAllowed(origins[0], h.cfg.AllowedOrigins) {
+		return nil
 	}
 	return refuse(http.StatusForbidden, "this origin is not allowed")
+}
+
+// OriginAllowed reports whether pages of an origin, the value of an Origin header, may use
+// a server: those of loopback may, and those that are listed, as in
+// [Config.AllowedOrigins].
+func OriginAllowed(origin string, allowed []string) bool {
+	name, host, ok := parseOrigin(origin)
+	return ok && (loopbackName(host) || slices.ContainsFunc(allowed, func(a string) bool {
+		same, _, _ := parseOrigin(a)
+		return name == same
+	}))
+}
+
+// ValidOrigin reports whether text can be listed as an allowed origin:
+// http://host[:port] or https://host[:port].
+func ValidOrigin(text string) bool {
+	_, _, ok := parseOrigin(text)
+	return ok
 }
 
 // parseOrigin reads scheme://host[:port] and nothing more, and returns it in one

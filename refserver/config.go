@@ -161,7 +161,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	for _, o := range c.AllowedOrigins {
-		if _, _, ok := parseOrigin(o); !ok {
+		if !ValidOrigin(o) {
 			errs = append(errs, fmt.Errorf("origin %q is not http://host[:port] or https://host[:port]", o))
 		}
 	}

@@ -10,6 +10,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
+// DecodeMessage reads one JSON-RPC message of a client: a *[jsonrpc.Request], which may
+// be a notification, or a *[jsonrpc.Response]. It is for handlers of other dialects. The
+// error says what is wrong in words for the client; it does not tell JSON that cannot be
+// read from JSON that is no message.
+func DecodeMessage(body []byte) (jsonrpc.Message, error) { return decode(body) }
+
 // decode reads one JSON-RPC message. It is ours because the SDK's decoder takes
 // five times as long and leaves 66 KB of garbage for each message. Keys are matched
 // exactly.

@@ -73,6 +73,7 @@ func allowed() map[string][]string {
 		"refserver/handoff":         {"refserver/store", "refserver/lock"},
 		"refserver/lock":            {},
 		"refserver/fixtures":        {},
+		"refserver/umcp":            {"refserver"},
 		"refserver/defect":          {},
 		"cmd/gapless/internal/lab":  {"loadgen", "loadgen/*", "chaos", "chaos/*", "refserver", "refserver/*", "profiles", "cmd/gapless/internal/*", guard},
 
