@@ -98,8 +98,15 @@ func TestSeed003_CloseHooks_EarlierRevisions_ReportFalse(t *testing.T) {
 				t.Errorf("%s: hooks reported %v, the call got %+v", revision, reported, call)
 			}
 			pass(time.Second)
-			if e := get.take(1)[0]; !strings.Contains(e.data, "list_changed") { // it is still there
+			e := get.take(1)[0]
+			if !strings.Contains(e.data, "list_changed") { // it is still there
 				t.Errorf("%s: GET stream: %+v", revision, e)
+			}
+			get.cut()
+			p.resume(e.id) // with a cursor it would find back, but not by itself
+			synctest.Wait()
+			if reported, call := tryHooks(r, p); slices.Contains(reported, true) || len(call) != 2 {
+				t.Errorf("%s: after a resume hooks reported %v, the call got %+v", revision, reported, call)
 			}
 		}
 	})
