@@ -41,6 +41,9 @@ type appendRow struct {
 	Missing int64     `json:"events_missing"`
 }
 
+// fillTime is what writers get to write the past that will be replayed.
+const fillTime = 500 * time.Millisecond
+
 // maxAppend is the limit of p99.9 while slow readers replay.
 const maxAppend = 200 * time.Microsecond
 
@@ -49,7 +52,7 @@ func appendCommand(ctx context.Context, args []string, out, errs io.Writer) erro
 	set := flag.NewFlagSet("append", flag.ContinueOnError)
 	set.SetOutput(errs)
 	set.IntVar(&z.Sessions, "sessions", 50, "sessions, each with one writer and one reader")
-	set.DurationVar(&z.Interval, "interval", time.Millisecond, "time between two events of a writer")
+	set.DurationVar(&z.Interval, "interval", 5*time.Millisecond, "time between two events of a writer")
 	set.IntVar(&z.Backlog, "backlog", 1000, "events that each resume has to replay")
 	set.DurationVar(&z.Quiet, "quiet", 2*time.Second, "time to measure before anybody resumes")
 	set.DurationVar(&z.Replay, "replay", 8*time.Second, "time to measure while all resume")
@@ -121,8 +124,7 @@ func (q quantiles) String() string {
 // itself, and a reader that first keeps up and then resumes over and over.
 func measureAppends(ctx context.Context, name string, z appendSizes) (row appendRow, err error) {
 	row.Server = name
-	filled := time.Duration(z.Backlog+z.Backlog/10) * z.Interval
-	ctx, cancel := context.WithTimeout(ctx, filled+z.Quiet+z.Replay+oneTime)
+	ctx, cancel := context.WithTimeout(ctx, z.Quiet+z.Replay+oneTime)
 	defer cancel()
 	server, err := start(ctx, name)
 	if err != nil {
@@ -142,7 +144,7 @@ func measureAppends(ctx context.Context, name string, z appendSizes) (row append
 		readers[i] = &pastReader{client: c, backlog: z.Backlog, interval: z.Interval}
 		group.Go(func() { failures[i] = readers[i].run(replaying, &resuming) })
 	}
-	row.Quiet, row.Replay, err = timeAppends(replaying, server, z, filled, &resuming)
+	row.Quiet, row.Replay, err = timeAppends(replaying, server, z, &resuming)
 	stop()
 	group.Wait()
 	for _, r := range readers {
@@ -153,7 +155,7 @@ func measureAppends(ctx context.Context, name string, z appendSizes) (row append
 }
 
 // timeAppends waits until there is a past to replay, then through both phases.
-func timeAppends(ctx context.Context, server *child, z appendSizes, filled time.Duration, resuming *atomic.Bool) (quiet, replay quantiles, err error) {
+func timeAppends(ctx context.Context, server *child, z appendSizes, resuming *atomic.Bool) (quiet, replay quantiles, err error) {
 	phase := func(d time.Duration) (q quantiles, err error) {
 		select {
 		case <-time.After(d):
@@ -166,7 +168,7 @@ func timeAppends(ctx context.Context, server *child, z appendSizes, filled time.
 		}
 		return q, json.Unmarshal([]byte(line), &q)
 	}
-	if _, err = phase(filled); err != nil {
+	if _, err = phase(fillTime); err != nil {
 		return quiet, replay, err
 	}
 	if quiet, err = phase(z.Quiet); err != nil {

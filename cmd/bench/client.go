@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/gapless-dev/gapless/loadgen/wire"
 )
@@ -21,6 +22,10 @@ type client struct {
 	dial    func(ctx context.Context, addr string) (net.Conn, error)
 	lastID  atomic.Int64
 }
+
+// conflictPause is how long a client waits before it asks again for a stream that still
+// has a connection.
+const conflictPause = time.Millisecond
 
 func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -111,6 +116,12 @@ func (c *client) follow(ctx context.Context, req *wire.Request, messages, after 
 	resp, err := link.RoundTrip(req)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", req.Method, err), link.Close())
+	}
+	if resp.Status == http.StatusConflict && ctx.Err() == nil {
+		// go-sdk has not seen yet that the connection before was left.
+		_ = link.Close()
+		time.Sleep(conflictPause)
+		return c.follow(ctx, req, messages, after)
 	}
 	if resp.Status != http.StatusOK {
 		text, _ := resp.ReadAll(64 << 10) // what there is of it

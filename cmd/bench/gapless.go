@@ -3,25 +3,39 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 
 	"github.com/gapless-dev/gapless/refserver"
+	"github.com/gapless-dev/gapless/refserver/lock"
 	"github.com/gapless-dev/gapless/refserver/store"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 func gaplessKinds() []kind {
 	appends := new(timed)
-	return []kind{
+	all := []kind{
 		{name: ours, store: true, serve: gaplessServer{store: true}.serve},
+		{name: oursHandoff, store: true, serve: gaplessServer{store: true, delivery: refserver.Handoff}.serve},
 		{name: "gapless, no store", serve: gaplessServer{}.serve},
 		{name: "gapless, SDK's NotifyProgress", store: true, serve: gaplessServer{store: true, tool: addNotifying}.serve},
 		{name: "gapless, net/http framing", store: true, serve: gaplessServer{store: true, keep: true}.serve},
-		{name: appendKind + ", follow", hidden: true, timed: appends, serve: gaplessServer{store: true, limits: roomy(), tool: appends.addTool}.serve},
 	}
+	for i, delivery := range []refserver.Delivery{refserver.Follow, refserver.Handoff} {
+		for _, scope := range []lock.Scope{lock.Stream, lock.Session, lock.Global} {
+			all = append(all, kind{
+				name:   fmt.Sprintf("%s, %s, lock %s", appendKind, [...]string{"follow", "handoff"}[i], scope),
+				hidden: true, timed: appends,
+				serve: gaplessServer{
+					store: true, limits: roomy(), delivery: delivery, lock: scope, tool: appends.addTool,
+				}.serve,
+			})
+		}
+	}
+	return all
 }
 
 // roomy has room for all events of all streams of a run of append, so that a stream
@@ -33,16 +47,18 @@ func roomy() store.Limits { return store.Limits{Bytes: 512 << 20} }
 type gaplessServer struct {
 	store, keep bool
 	limits      store.Limits
+	delivery    refserver.Delivery
+	lock        lock.Scope
 	tool        func(*mcp.Server)
 }
 
 func (g gaplessServer) serve(ln net.Listener) error {
 	cfg := refserver.Config{
-		KeepConnections: g.keep,
-		Logger:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		KeepConnections: g.keep, Delivery: g.delivery, Lock: g.lock,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if g.store {
-		events, err := store.NewMemory(store.MemoryConfig{Limits: g.limits})
+		events, err := store.NewMemory(store.MemoryConfig{Limits: g.limits, Lock: g.lock})
 		if err != nil {
 			return err
 		}

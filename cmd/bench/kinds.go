@@ -27,11 +27,11 @@ type kind struct {
 
 // Names that figures are compared with.
 const (
-	rawEach    = "raw, write per event"
-	rawBatched = "raw, batched"
-	ours       = "gapless"
-	goSDK      = "go-sdk"
-	goSDKStore = "go-sdk, store"
+	rawEach     = "raw, write per event"
+	rawBatched  = "raw, batched"
+	ours        = "gapless"
+	oursHandoff = "gapless, handoff"
+	goSDKStore  = "go-sdk, store"
 )
 
 // kinds lists all servers, in the order of the table.
@@ -41,7 +41,7 @@ func kinds() []kind {
 		{name: rawBatched, store: true, serve: raw{batch: 60 << 10}.serve},
 	}, gaplessKinds(), []kind{
 		{name: goSDKStore, store: true, serve: serveGoSDK(true)},
-		{name: goSDK, serve: serveGoSDK(false)},
+		{name: "go-sdk", serve: serveGoSDK(false)},
 		{name: "mcp-go, store", store: true, serve: serveMCPGo(true, true)},
 		{name: "mcp-go", serve: serveMCPGo(false, true)},
 		{name: "mcp-go, errors ignored", serve: serveMCPGo(false, false)},
@@ -76,9 +76,11 @@ type toolArgs struct {
 	Messages   int     `json:"messages"`
 	IntervalMS float64 `json:"interval_ms"`
 	Bytes      int     `json:"bytes"`
+	// Ahead is how many of them come at once before the pace begins.
+	Ahead int `json:"ahead,omitempty"`
 }
 
-const toolSchema = `{"type":"object","properties":{"messages":{"type":"integer"},"interval_ms":{"type":"number"},"bytes":{"type":"integer"}}}`
+const toolSchema = `{"type":"object","properties":{"messages":{"type":"integer"},"interval_ms":{"type":"number"},"bytes":{"type":"integer"},"ahead":{"type":"integer"}}}`
 
 func parseArgs(text []byte) (toolArgs, error) {
 	var a toolArgs
@@ -97,8 +99,8 @@ func (a toolArgs) paced(ctx context.Context, send func(k int) error) error {
 	var timer *time.Timer
 	begun := time.Now()
 	for k := 1; k <= a.Messages; k++ {
-		if interval > 0 && k > 1 {
-			wait := time.Until(begun.Add(time.Duration(k-1) * interval))
+		if interval > 0 && k > a.Ahead+1 {
+			wait := time.Until(begun.Add(time.Duration(k-1-a.Ahead) * interval))
 			if timer == nil {
 				timer = time.NewTimer(wait)
 				defer timer.Stop()

@@ -45,7 +45,7 @@ func (r *pastReader) run(ctx context.Context, resuming *atomic.Bool) error {
 		return link, err
 	}
 	ms := float64(r.interval) / float64(time.Millisecond)
-	s, err := r.client.call(ctx, toolArgs{Messages: endless, IntervalMS: ms, Bytes: messageBytes})
+	s, err := r.client.call(ctx, toolArgs{Messages: endless, IntervalMS: ms, Bytes: messageBytes, Ahead: r.backlog + r.backlog/10})
 	for err == nil {
 		leave := context.AfterFunc(ctx, func() { _ = s.link.Close() })
 		err = r.follow(ctx, s, link, resuming)

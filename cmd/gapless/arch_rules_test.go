@@ -86,7 +86,7 @@ func allowed() map[string][]string {
 		"cmd/gapless/internal/stdio":    {"cmd/gapless/internal/process", guard},
 		"cmd/gapless/internal/survey":   {},
 
-		"cmd/bench": {"loadgen/wire", "refserver", "refserver/store"},
+		"cmd/bench": {"loadgen/wire", "refserver", "refserver/lock", "refserver/store"},
 
 		"cmd/gapless": {"cmd/gapless/internal/*", "profiles", "loadgen/judge", "loadgen/report", "loadgen/result", "loadgen/wire", "chaos", "chaos/proxy", guard},
 	}
