@@ -105,6 +105,10 @@ type Limits struct {
 	// Body is the most bytes that the body of a POST may have; a longer one is refused
 	// with 413. Default 4 MiB.
 	Body int64
+	// Bodies is how many bytes all bodies larger than 64 KiB may come to that are under
+	// way at once; one more is refused with 503. Default 256 MiB, and Body if that is
+	// more.
+	Bodies int64
 	// Idle is how long a session lives without a request, a call in flight or a
 	// connection. Default 30 min.
 	Idle time.Duration
@@ -157,7 +161,7 @@ func (c Config) Validate() error {
 	if c.WriteTimeout < 0 || c.Limits.Idle < 0 {
 		errs = append(errs, errors.New("a time limit is negative"))
 	}
-	if c.Limits.Sessions < 0 || c.Limits.PrincipalSessions < 0 || c.Limits.Calls < 0 || c.Limits.Body < 0 {
+	if c.Limits.Sessions < 0 || c.Limits.PrincipalSessions < 0 || c.Limits.Calls < 0 || c.Limits.Body < 0 || c.Limits.Bodies < 0 {
 		errs = append(errs, errors.New("a limit is negative"))
 	}
 	for _, o := range c.AllowedOrigins {
@@ -222,6 +226,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Limits.Body == 0 {
 		c.Limits.Body = 4 << 20
+	}
+	if c.Limits.Bodies == 0 {
+		c.Limits.Bodies = max(256<<20, c.Limits.Body)
 	}
 	if c.Limits.Idle == 0 {
 		c.Limits.Idle = 30 * time.Minute

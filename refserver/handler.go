@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gapless-dev/gapless/refserver/handoff"
 	"github.com/gapless-dev/gapless/refserver/store"
@@ -25,6 +26,7 @@ type Handler struct {
 	sessionless *sessionless  // nil when every request needs a session
 	buffers     sync.Pool     // *[]byte, for the writes of followers
 	resumes     atomic.Uint64 // resumes that were accepted so far
+	bodies      atomic.Int64  // bytes that large bodies under way may come to
 
 	// running counts sessions, until the SDK is done with them, followers, and requests
 	// without a session.
@@ -92,6 +94,10 @@ func (h *Handler) resumable() bool { return h.cfg.Store != nil }
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		// Who is refused may drip his body for hours, while net/http waits for its end.
+		limitBody(w, time.Now().Add(bodyTime))
+	}
 	refused := h.checkHead(r)
 	if refused == nil {
 		refused = h.authenticate(w, r)

@@ -73,7 +73,7 @@ func decodeID(raw json.RawMessage) (jsonrpc.ID, error) {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return jsonrpc.ID{}, errors.New("the id cannot be read")
 	}
-	if f, ok := v.(float64); ok && (f != math.Trunc(f) || math.Abs(f) > 1<<53) {
+	if f, ok := v.(float64); ok && (f != math.Trunc(f) || math.Abs(f) >= 1<<53) {
 		return jsonrpc.ID{}, errors.New("the id is not an integer that can be sent back exactly")
 	}
 	id, err := jsonrpc.MakeID(v)

@@ -76,20 +76,55 @@ func (s *session) take(r *http.Request, m jsonrpc.Message) bool {
 
 // body reads the body of a request within its bounds of size and time.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	rc := http.NewResponseController(w)
-	limited := rc.SetReadDeadline(time.Now().Add(bodyTime)) == nil
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.cfg.Limits.Body))
-	if limited {
-		_ = rc.SetReadDeadline(time.Time{}) // it worked a moment ago
+	if r.ContentLength > h.cfg.Limits.Body {
+		return nil, bodyRefused(new(http.MaxBytesError))
 	}
+	text := http.MaxBytesReader(w, r.Body, h.cfg.Limits.Body)
+	body, err := io.ReadAll(io.LimitReader(text, smallBody))
+	if err == nil && len(body) == smallBody {
+		body, err = h.largeBody(r, body, text)
+	}
+	if err != nil {
+		return nil, bodyRefused(err) // and the limit of time stays
+	}
+	limitBody(w, time.Time{})
+	return body, nil
+}
+
+// largeBody reads on, if what all the large bodies come to allows it.
+func (h *Handler) largeBody(r *http.Request, body []byte, text io.Reader) ([]byte, error) {
+	most := h.cfg.Limits.Body
+	if r.ContentLength >= 0 {
+		most = r.ContentLength
+	}
+	defer h.bodies.Add(-most)
+	if h.bodies.Add(most) > h.cfg.Limits.Bodies {
+		return nil, errManyBodies
+	}
+	rest, err := io.ReadAll(text)
+	return append(body, rest...), err
+}
+
+var errManyBodies = errors.New("too many large bodies at once")
+
+// limitBody sets when the body of a request must have come, or that it may take its time.
+func limitBody(w http.ResponseWriter, at time.Time) {
+	_ = http.NewResponseController(w).SetReadDeadline(at) // what has no link has no limit
+}
+
+// smallBody is what every connection may send without asking how much others send.
+const smallBody = 64 << 10
+
+// bodyRefused says why a body could not be read.
+func bodyRefused(err error) *refusal {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is too large")
-	case err != nil:
-		return nil, refuse(http.StatusBadRequest, "the body could not be read")
+		return refuse(http.StatusRequestEntityTooLarge, "the body is too large")
+	case errors.Is(err, errManyBodies):
+		return refuse(http.StatusServiceUnavailable, err.Error())
 	}
-	return body, nil
+	return refuse(http.StatusBadRequest, "the body could not be read")
 }
 
 // initialize opens a session. It is answered with JSON: a handshake has nothing to
