@@ -398,6 +398,12 @@ func streamAttacks() []attack {
 				return nil
 			})
 		}},
+	}
+}
+
+// callAttacks are about what a client sends, or does not send, during a call.
+func callAttacks() []attack {
+	return []attack{
 		{name: "requests of the server that nobody answers", run: func(a *attacker) error {
 			own, err := a.session(latest)
 			if err != nil {

@@ -216,7 +216,7 @@ func leftovers(r *rig) string {
 // TestHostile runs each attack in virtual time: what takes minutes is over at once, and
 // what hangs is seen to hang.
 func TestHostile(t *testing.T) {
-	for _, a := range slices.Concat(slowAttacks(), bodyAttacks(), sessionAttacks(), streamAttacks()) {
+	for _, a := range slices.Concat(slowAttacks(), bodyAttacks(), sessionAttacks(), streamAttacks(), callAttacks()) {
 		t.Run(a.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := a.cfg
