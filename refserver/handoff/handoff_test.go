@@ -555,6 +555,19 @@ func TestNext_Behind_CountsWhatCameSinceThePass(t *testing.T) {
 	}
 }
 
+// Who shares a delivery lock is what was asked for.
+func TestDesks_LockScope(t *testing.T) {
+	for scope, want := range map[lock.Scope][2]bool{
+		lock.Stream: {false, false}, lock.Session: {true, false}, lock.Global: {true, true},
+	} {
+		s := over(t, store.Limits{}, Config{Lock: scope})
+		a, b, other := s.place(stream("a")).mu, s.place(stream("b")).mu, s.place(store.Stream{Session: "t", Name: "a"}).mu
+		if got := [2]bool{a == b, a == other}; got != want || a == nil {
+			t.Errorf("%s: shared within a session and beyond it: %v, want %v", scope, got, want)
+		}
+	}
+}
+
 func TestNew_Refuses(t *testing.T) {
 	memory, err := store.NewMemory(store.MemoryConfig{})
 	if err != nil {

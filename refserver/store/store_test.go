@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gapless-dev/gapless/refserver/lock"
 )
 
 func newMemory(t *testing.T, limits Limits) *Memory {
@@ -407,8 +409,8 @@ func TestPassing_KeepsNothing_AndWaitsForItsReader(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	err := MemoryConfig{Limits: Limits{Events: -1, SessionBytes: -1, Bytes: -1, Streams: -1}}.Validate()
-	if err == nil || strings.Count(err.Error(), "negative") != 4 {
+	err := MemoryConfig{Limits: Limits{Events: -1, SessionBytes: -1, Bytes: -1, Streams: -1}, Lock: 3}.Validate()
+	if err == nil || strings.Count(err.Error(), "negative") != 4 || !strings.Contains(err.Error(), "unknown scope 3") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -447,4 +449,48 @@ func TestMemory_OldestAge(t *testing.T) {
 		m.Forget("a")
 		check("nothing is left", 0)
 	})
+}
+
+// Who shares a lock is what was asked for.
+func TestMemory_LockScope(t *testing.T) {
+	for scope, want := range map[lock.Scope][2]bool{
+		lock.Stream: {false, false}, lock.Session: {true, false}, lock.Global: {true, true},
+	} {
+		m, err := NewMemory(MemoryConfig{Lock: scope})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []Stream{{"s", "a"}, {"s", "b"}, {"t", "a"}} {
+			put(t, m, s, "x")
+		}
+		a, b, other := m.logs[Stream{"s", "a"}].mu, m.logs[Stream{"s", "b"}].mu, m.logs[Stream{"t", "a"}].mu
+		if got := [2]bool{a == b, a == other}; got != want || a == nil {
+			t.Errorf("%s: shared within a session and beyond it: %v, want %v", scope, got, want)
+		}
+	}
+}
+
+// What a log says it could spare is all but its newest event, whatever was dropped.
+func TestMemory_Spareable_IsAllButTheNewestEvent(t *testing.T) {
+	m := newMemory(t, Limits{Events: 20, SessionBytes: 3000})
+	draw := rand.New(rand.NewPCG(1, 1))
+	for n := range 500 {
+		s := Stream{"s", fmt.Sprint(draw.IntN(4))}
+		put(t, m, s, strings.Repeat("x", draw.IntN(400)))
+		sum := int64(0)
+		for _, l := range m.sessions["s"].logs {
+			kept := int64(0)
+			for i := range l.segments {
+				g := &l.segments[i]
+				kept += int64(len(g.buf)) - int64(g.at(g.trimmed))
+			}
+			if got := l.spareable.Load(); got != kept-l.newest {
+				t.Fatalf("after %d events: %d can be spared, want %d", n, got, kept-l.newest)
+			}
+			sum += kept
+		}
+		if held := m.sessions["s"].bytes.Load(); held != sum || held > 3000 {
+			t.Fatalf("after %d events it holds %d bytes, the logs %d", n, held, sum)
+		}
+	}
 }
