@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -266,5 +268,21 @@ func TestProcessMetrics_AllOrNone(t *testing.T) {
 		if n := count(t, fresh, name); n != 1 {
 			t.Errorf("%s: %d series", name, n)
 		}
+	}
+}
+
+func TestMetrics_NameTheTransport(t *testing.T) {
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := serve(t, refserver.Config{Store: newStore(t, store.Limits{})}, ln, func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", ln.Addr().String())
+	})
+	r.url = "http://localhost/mcp"
+	r.open(latest).emit(1, "a", `{"messages":1}`).rest()
+	series := strings.Replace(operations("tools/call", "", latest), `="tcp"`, `="unix"`, 1)
+	if n := values(r)[series]; n != 1 {
+		t.Errorf("%s is %v", series, n)
 	}
 }

@@ -189,6 +189,7 @@ func hardships(t *testing.T) map[string]float64 {
 	k.sick = true
 	p.resumeInVain(done[3].id)
 	k.sick = false
+	p.leavesACall()
 	get := p.listen(true)
 	get.take(1)
 	get.cut()
@@ -208,6 +209,15 @@ func hardships(t *testing.T) map[string]float64 {
 	s.take(1)
 	k.holdings()
 	return b.settle(r)
+}
+
+// leavesACall ends another session in the middle of a call: it is never answered.
+func (c customer) leavesACall() {
+	c = c.books.open(c.rig, latest)
+	call := c.emit(1, "left", `{"messages":20,"interval_ms":3600000}`, "_OTHER")
+	call.take(2)
+	c.end()
+	call.rest()
 }
 
 // withoutStore is a server whose clients cannot come back: a GET stream that cannot be
