@@ -81,7 +81,7 @@ type Config struct {
 	// names sessions. Default: 26 random characters.
 	Nonce func() string
 	// Logger gets what an operator should know. It is never given ids of sessions or
-	// events. Default: nothing is logged.
+	// events, or tokens. Default: nothing is logged.
 	Logger *slog.Logger
 	// Registerer is where the metrics of the handler are registered. Nil: nowhere.
 	Registerer prometheus.Registerer
