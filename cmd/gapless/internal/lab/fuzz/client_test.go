@@ -44,11 +44,9 @@ type session struct {
 // request is what every request of the session needs.
 func (s *session) request(method string, more ...wire.Field) wire.Request {
 	s.mu.Lock()
-	now := s.w.now()
-	if now-s.used >= s.w.p.idle() {
+	if now := s.w.now(); now-s.used >= s.w.p.idle() {
 		s.idled = now
 	}
-	s.used = now
 	s.mu.Unlock()
 	return bare(method, append([]wire.Field{
 		{Name: "Mcp-Session-Id", Value: s.id}, {Name: "Mcp-Protocol-Version", Value: s.revision},
@@ -72,6 +70,25 @@ func (s *session) resume(cursor string) wire.Request {
 func bare(method string, more ...wire.Field) wire.Request {
 	fields := append([]wire.Field{{Name: "Accept", Value: "application/json, text/event-stream"}}, more...)
 	return wire.Request{Method: method, Target: "/mcp", Host: "127.0.0.1", Fields: fields}
+}
+
+// use notes that the server took a request of a session: one that it refused may have been
+// refused before it looked whose it is.
+func (w *world) use(q wire.Request, status int) {
+	if status/100 != 2 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.sessions {
+		for _, f := range q.Fields {
+			if f.Value == s.id {
+				s.mu.Lock()
+				s.used = w.now()
+				s.mu.Unlock()
+			}
+		}
+	}
 }
 
 // mayBeOver tells that the server may have ended the session, since nobody used it until

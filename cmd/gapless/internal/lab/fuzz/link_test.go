@@ -114,6 +114,7 @@ func (l *link) run(q wire.Request, cursor string) {
 		l.push(item{end: endOf(err)})
 		return
 	}
+	l.w.use(q, resp.Status)
 	h := &history.Head{Status: resp.Status, Missed: -1}
 	switch {
 	case resp.SSE():

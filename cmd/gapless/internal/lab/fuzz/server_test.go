@@ -325,6 +325,7 @@ func (w *world) ask(q wire.Request) answer {
 		return answer{}
 	}
 	a := answer{status: resp.Status, session: resp.Get("Mcp-Session-Id")}
+	w.use(q, a.status)
 	if !resp.SSE() {
 		if a.body, err = resp.ReadAll(1 << 20); err != nil {
 			w.complain("%s: a body of %d: %v", q.Method, a.status, err)

@@ -63,7 +63,10 @@ func (w *world) open(s step) bool {
 	}
 	n := &session{w: w, n: uint32(len(w.sessions) + 1), id: a.session, revision: m.Result.ProtocolVersion}
 	n.alive.Store(true)
+	n.used = w.now()
+	w.mu.Lock()
 	w.sessions = append(w.sessions, n)
+	w.mu.Unlock()
 	if a := w.ask(n.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); a.status != 202 {
 		w.complain("initialized: %d %s", a.status, a.body)
 	}

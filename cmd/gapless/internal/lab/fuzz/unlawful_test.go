@@ -363,7 +363,6 @@ func (w *world) half(s step) bool {
 	}
 	text := "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n" +
 		"Mcp-Session-Id: " + n.id + "\r\nContent-Length: 46\r\n\r\n" + `{"jsonrpc":"2.0","id":"half","method":"ping"}` + "\x00\x01"
-	n.request("POST") // it may count as use
 	_, _ = io.WriteString(conn, text[:(int(s.b)*256+int(s.c))%len(text)])
 	switch s.d % 4 {
 	case 0:
