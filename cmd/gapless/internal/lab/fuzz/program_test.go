@@ -169,7 +169,7 @@ func (p program) calm() bool {
 	cuts, polls := false, false
 	for _, s := range p.steps {
 		switch s.op {
-		case opSlow, opHalf:
+		case opSlow, opHalf, opBatch: // the requests of a batch are served side by side
 			return false
 		case opArm:
 			if s.b&1 != 0 { // at a byte: chunks are as long as goroutines make them
@@ -178,7 +178,7 @@ func (p program) calm() bool {
 			cuts = true
 		case opCut, opTakeover, opTwice, opOld:
 			cuts = true
-		case opCall, opGetCall, opBatch:
+		case opCall, opGetCall, opReuse:
 			shape := newShape(s)
 			if shape.bytes > 1000 { // what does not fit a link waits for its reader
 				return false

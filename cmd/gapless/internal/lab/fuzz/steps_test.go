@@ -318,14 +318,26 @@ func (w *world) twice(s step) bool {
 			w.complain("a resume met 409, though it may take over")
 		}
 	}
-	// The one that lives, else the one that got more: what the other got came twice.
-	if as != 200 || bs == 200 && (aEnded && !bEnded || aEnded == bEnded && len(bItems) > len(aItems)) {
+	// The one that lives, or ended well, or got more: what the other got came twice.
+	if as != 200 || bs == 200 && better(bItems, bEnded, aItems, aEnded) {
 		a, b = b, a
 	}
 	b.cut(byParted)
 	c.carry(a, true)
 	w.meet("two resumes at once")
 	return true
+}
+
+// better tells whether what came on the first of two links, both accepted, is to be taken.
+func better(x []item, xEnded bool, y []item, yEnded bool) bool {
+	if xEnded != yEnded {
+		return yEnded
+	}
+	xWell, yWell := x[len(x)-1].end == history.EndClean, y[len(y)-1].end == history.EndClean
+	if xWell != yWell {
+		return xWell
+	}
+	return len(x) > len(y)
 }
 
 // old asks for what followed an old cursor, b, of any call, and compares it with what came
