@@ -12,6 +12,7 @@ import (
 // AdminConfig configures [Admin]. Nil fields leave their part out.
 type AdminConfig struct {
 	Handler  *Handler            // for /healthz
+	Healthy  func() bool         // for /healthz, where there is no Handler
 	Ledger   *Ledger             // for /ledger/take
 	Gatherer prometheus.Gatherer // for /metrics
 }
@@ -26,9 +27,13 @@ const (
 // MCP endpoint: /healthz, /metrics, /ledger/take and /debug/pprof. On a loopback address
 // it answers to loopback names only: a web page might read it by DNS rebinding.
 func Admin(cfg AdminConfig) http.Handler {
+	healthy := cfg.Healthy
+	if cfg.Handler != nil {
+		healthy = cfg.Handler.Healthy
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if cfg.Handler != nil && !cfg.Handler.Healthy() {
+		if healthy != nil && !healthy() {
 			http.Error(w, "shutting down", http.StatusServiceUnavailable)
 			return
 		}

@@ -24,6 +24,7 @@ type serveFlags struct {
 	fixtures       bool
 	access         lab.Access
 	yes            bool
+	dialect        string
 }
 
 func newServeCommand(halt <-chan struct{}) *cobra.Command {
@@ -32,7 +33,8 @@ func newServeCommand(halt <-chan struct{}) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the reference server",
 		Long: `Run the reference server: a go-sdk server whose streams resume, with the tool
-emit. Requests of 2026-07-28, which has no sessions, are served beside them. The
+emit. Requests of 2026-07-28, which has no sessions, are served beside them.
+--dialect umcp is another server: an event stream per session, and nothing resumes. The
 URL of the endpoint is the first line on stdout; with --http, "admin URL" is the
 second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
 		Args: usageArgs(cobra.NoArgs),
@@ -41,6 +43,7 @@ second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
 	flags, s := cmd.Flags(), &f.server
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8931", "listen on `HOST:PORT` or unix:PATH; port 0 picks one")
 	flags.StringVar(&f.http, "http", "", "listen on `HOST:PORT` for metrics, ledger and profiles; empty: not at all")
+	flags.StringVar(&f.dialect, "dialect", "resume", "the `CONTRACT` of its streams: resume or umcp")
 	flags.StringVar(&s.Store, "store", s.Store, "event `STORE`: memory or none")
 	flags.StringVar(&s.Delivery, "delivery", s.Delivery, "how events get to connections: follow (walk the log) or handoff (replay, then attach)")
 	flags.StringVar(&s.Lock, "lock", s.Lock, "which streams share the locks of store and delivery: stream, session or global")
@@ -85,13 +88,16 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	if err := f.server.Limits.Bytes.UnmarshalText([]byte(f.bytes)); err != nil {
 		return usageError{fmt.Errorf("--limit-bytes: %w", err)}
 	}
+	if err := f.fitDialect(cmd.Flags().Changed); err != nil {
+		return usageError{err}
+	}
 	p := profiles.Default()
 	p.Server = f.server
 	if err := p.Validate(); err != nil {
 		return usageError{err}
 	}
-	fixture, err := lab.NewFixture(lab.ServeConfig{
-		Server: f.server, Version: version(), Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+	reference, err := lab.NewReference(lab.ServeConfig{
+		Dialect: f.dialect, Server: f.server, Version: version(), Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 		Fixtures: f.fixtures, Access: f.access,
 	})
 	if err != nil {
@@ -116,7 +122,39 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 			cancel()
 		}()
 	}
-	return lab.Serve(ctx, fixture, ln, admin, cmd.OutOrStdout())
+	return reference.Serve(ctx, ln, admin, cmd.OutOrStdout())
+}
+
+// fitDialect refuses the flags that mean nothing to the dialect.
+func (f *serveFlags) fitDialect(changed func(string) bool) error {
+	switch f.dialect {
+	case "resume":
+		return nil
+	case "umcp":
+	default:
+		return fmt.Errorf("--dialect %s: it is resume or umcp", f.dialect)
+	}
+	if changed("store") && f.server.Store != "none" {
+		return fmt.Errorf("--store %s: dialect umcp keeps no events: leave it out, or say none", f.server.Store)
+	}
+	for _, name := range []string{"delivery", "lock", "on-conflict", "defect", "retry", "limit-events", "limit-bytes", "limit-streams"} {
+		if changed(name) {
+			return fmt.Errorf("--%s: dialect umcp has no event store, and nothing resumes", name)
+		}
+	}
+	for _, name := range []string{"tls-cert", "tls-key"} {
+		if changed(name) {
+			return fmt.Errorf("--%s: dialect umcp leaves TLS to a reverse proxy (docs/umcp.md)", name)
+		}
+	}
+	if changed("allow-host") {
+		return errors.New("--allow-host: dialect umcp is served by any name: a reverse proxy keeps the one it was called by")
+	}
+	f.server.Store = "none"
+	if !changed("max-sessions") {
+		f.access.Sessions = 0 // that of the contract
+	}
+	return nil
 }
 
 // listen opens the listener of the endpoint and, if there is to be one, that of the

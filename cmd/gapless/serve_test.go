@@ -185,6 +185,12 @@ func TestServe_SaysWhatItCannotDo(t *testing.T) {
 		"origin that is none":            {[]string{"--allow-origin", "app.example"}, `origin "app\.example" is not http`},
 		"host with a port":               {[]string{"--allow-host", "app.example:80"}, `host "app\.example:80" is not a name without a port`},
 		"negative sessions":              {[]string{"--max-sessions", "-1"}, `a limit is negative`},
+		"dialect that is none":           {[]string{"--dialect", "tea"}, `--dialect tea: it is resume or umcp`},
+		"umcp with a store":              {[]string{"--dialect", "umcp", "--store", "memory"}, `--store memory: dialect umcp keeps no events`},
+		"umcp with a delivery":           {[]string{"--dialect", "umcp", "--store", "none", "--delivery", "follow"}, `--delivery: dialect umcp`},
+		"umcp with a defect":             {[]string{"--dialect", "umcp", "--defect", "S03a"}, `--defect: dialect umcp`},
+		"umcp with TLS":                  {[]string{"--dialect", "umcp", "--tls-cert", cert, "--tls-key", tokens}, `--tls-cert: dialect umcp leaves TLS`},
+		"umcp with an origin":            {[]string{"--dialect", "umcp", "--allow-origin", "app.example"}, `origin "app\.example" is not http`},
 		"negative connections":           {[]string{"--max-connections", "-1"}, `connections is negative`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,5 +202,49 @@ func TestServe_SaysWhatItCannotDo(t *testing.T) {
 	}
 	if said := served(t, 2, "--http", "0.0.0.0:0", "--yes"); !strings.HasPrefix(said[1], "admin http://") {
 		t.Errorf("it says %q", said)
+	}
+}
+
+// The dialect umcp is another server behind the same two lines, with the same ledger.
+func TestServe_Umcp(t *testing.T) {
+	said := served(t, 2, "--dialect", "umcp", "--http", "127.0.0.1:0", "--store", "none", "--fixtures")
+	url, admin := said[0], strings.TrimPrefix(said[1], "admin ")
+	post := func(url, body string) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("MCP-Protocol-Version", "2025-03-26")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(text)
+	}
+	resp, text := post(url, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	if resp.Header.Get("Mcp-Session-Id") == "" || resp.Header.Get("Content-Type") != "application/json" || !strings.Contains(text, `"2024-11-05"`) {
+		t.Errorf("initialize: %v %s", resp.Header, text)
+	}
+	if _, text := post(url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"emit","arguments":{"messages":3},"_meta":{"progressToken":"tea"}}}`); !strings.Contains(text, "emitted 3") {
+		t.Errorf("emit: %s", text)
+	}
+	if _, text := post(url, `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`); !strings.Contains(text, "test_simple_text") {
+		t.Errorf("tools: %s", text)
+	}
+	if _, text := post(admin+"/ledger/take", `{"calls":["tea"]}`); !strings.Contains(text, `"emitted":3`) {
+		t.Errorf("ledger: %s", text)
+	}
+	for _, health := range []string{strings.TrimSuffix(url, "/mcp"), admin} {
+		resp, err := http.Get(health + "/healthz")
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %v, %v", health, resp, err)
+		}
 	}
 }

@@ -175,6 +175,14 @@ func (l *link) line() (string, error) {
 
 // read reads a response; the body of one that is chunked is left.
 func (l *link) read() (reply, error) {
+	r, err := l.readHead()
+	if err != nil {
+		return r, err
+	}
+	return r, l.readBody(&r)
+}
+
+func (l *link) readHead() (reply, error) {
 	r := reply{header: make(map[string][]string)}
 	line, err := l.line()
 	if err != nil {
@@ -198,20 +206,24 @@ func (l *link) read() (reply, error) {
 		name = strings.ToLower(name)
 		r.header[name] = append(r.header[name], value)
 	}
+	return r, nil
+}
+
+func (l *link) readBody(r *reply) error {
 	if r.header["transfer-encoding"] != nil || r.status == 204 || r.status == 100 {
-		return r, nil
+		return nil
 	}
 	if len(r.header["content-length"]) != 1 {
-		return r, fmt.Errorf("a %d without one Content-Length: %v", r.status, r.header)
+		return fmt.Errorf("a %d without one Content-Length: %v", r.status, r.header)
 	}
 	n, err := strconv.Atoi(r.header["content-length"][0])
 	if err != nil {
-		return r, err
+		return err
 	}
 	body := make([]byte, n)
 	_, err = io.ReadFull(l.in, body)
 	r.body = string(body)
-	return r, err
+	return err
 }
 
 // reply reads a response that has to come, with one of the states if any are named.

@@ -25,6 +25,8 @@ const storeShare = 16
 
 // ServeConfig says how the reference server runs.
 type ServeConfig struct {
+	// Dialect is resume or umcp; empty means resume. Server is for resume alone.
+	Dialect string
 	Server  profiles.Server
 	Version string
 	Logger  *slog.Logger
@@ -99,10 +101,15 @@ func Root(f *refserver.Fixture) http.Handler {
 	return mux
 }
 
-// Serve serves the fixture on ln, and its metrics, ledger and profiles on admin if
-// that is not nil, until ctx is done. It prints the endpoint's URL as the first line
-// of out and "admin URL" as the second.
+// Serve serves a fixture; see [Reference.Serve].
 func Serve(ctx context.Context, f *refserver.Fixture, ln, admin net.Listener, out io.Writer) error {
+	return resumable(f).Serve(ctx, ln, admin, out)
+}
+
+// Serve serves the endpoint on ln, and metrics, ledger and profiles on admin if that is
+// not nil, until ctx is done. It prints the endpoint's URL as the first line of out and
+// "admin URL" as the second.
+func (r *Reference) Serve(ctx context.Context, ln, admin net.Listener, out io.Writer) error {
 	scheme := "http://"
 	if _, ok := ln.(tlsListener); ok {
 		scheme = "https://"
@@ -121,10 +128,10 @@ func Serve(ctx context.Context, f *refserver.Fixture, ln, admin net.Listener, ou
 	if admin != nil {
 		group.Go(func() {
 			defer cancel()
-			side = refserver.Serve(ctx, admin, f.Admin)
+			side = refserver.Serve(ctx, admin, r.Admin)
 		})
 	}
-	err := refserver.Serve(ctx, ln, Root(f), f.Handler)
+	err := r.Run(ctx, ln)
 	cancel()
 	return errors.Join(err, group.Wait(), side)
 }

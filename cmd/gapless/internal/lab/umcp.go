@@ -1,0 +1,82 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/gapless-dev/gapless/refserver"
+	"github.com/gapless-dev/gapless/refserver/fixtures"
+	"github.com/gapless-dev/gapless/refserver/umcp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Reference is a reference server of any dialect, ready to be served.
+type Reference struct {
+	// Admin is for a listener of its own: metrics, ledger, health and profiles.
+	Admin http.Handler
+	// Run serves the endpoint, its path is /mcp, on a listener until ctx is done.
+	Run func(ctx context.Context, ln net.Listener) error
+}
+
+// NewReference builds the reference server of c.Dialect.
+func NewReference(c ServeConfig) (*Reference, error) {
+	switch c.Dialect {
+	case "", "resume":
+		f, err := NewFixture(c)
+		if err != nil {
+			return nil, err
+		}
+		return resumable(f), nil
+	case "umcp":
+		return newUMCP(c)
+	}
+	return nil, fmt.Errorf("dialect %q is not one of the reference server: resume, umcp", c.Dialect)
+}
+
+func resumable(f *refserver.Fixture) *Reference {
+	return &Reference{Admin: f.Admin, Run: func(ctx context.Context, ln net.Listener) error {
+		return refserver.Serve(ctx, ln, Root(f), f.Handler)
+	}}
+}
+
+// newUMCP builds the server of the dialect umcp. Its listener has /healthz too.
+func newUMCP(c ServeConfig) (*Reference, error) {
+	ledger, err := refserver.NewLedger(refserver.LedgerConfig{})
+	if err != nil {
+		return nil, err
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "gapless", Version: c.Version}, &mcp.ServerOptions{SupportedProtocolVersions: umcp.Versions()})
+	if c.Fixtures {
+		server = fixtures.NewServer(c.Version, umcp.Versions())
+	}
+	refserver.AddEmit(server, ledger)
+	health := http.NewServeMux()
+	registry := prometheus.NewRegistry()
+	cfg := umcp.Config{Logger: c.Logger, Registerer: registry, Other: health, AllowedOrigins: c.Access.Origins}
+	cfg.Limits.Sessions, cfg.Limits.Connections = c.Access.Sessions, c.Access.Connections
+	if c.Access.Tokens != "" {
+		if cfg.Verifier, err = refserver.TokensFromFile(c.Access.Tokens); err != nil {
+			return nil, err
+		}
+	}
+	s, err := umcp.New(server, cfg)
+	if err != nil {
+		return nil, err
+	}
+	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.Healthy() {
+			http.Error(w, "shutting down", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ok\n") // it is held until it is whole
+	})
+	if err := refserver.ProcessMetrics(registry, c.Version); err != nil {
+		return nil, fmt.Errorf("umcp: %w", err)
+	}
+	admin := refserver.Admin(refserver.AdminConfig{Healthy: s.Healthy, Ledger: ledger, Gatherer: registry})
+	return &Reference{Admin: admin, Run: s.Serve}, nil
+}
