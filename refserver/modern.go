@@ -149,9 +149,7 @@ func (h *Handler) singleWith(w http.ResponseWriter, r *http.Request, body []byte
 	for _, name := range []string{headerCall, headerSession, headerCursor} {
 		r.Header.Del(name) // these revisions ignore them, the SDK does not
 	}
-	timed := &timedWriter{ResponseWriter: w, rc: http.NewResponseController(w), timeout: h.cfg.WriteTimeout}
-	defer timed.release()
-	h.sessionless.sdk.ServeHTTP(timed, r)
+	h.sessionless.sdk.ServeHTTP(&timedWriter{w, http.NewResponseController(w), h.cfg.WriteTimeout}, r)
 	return nil
 }
 
@@ -175,28 +173,20 @@ func refuseModern(w http.ResponseWriter, r *http.Request, body []byte) {
 	})
 }
 
-// timedWriter cuts a client that leaves one write unread for too long.
+// timedWriter cuts a client that leaves one write unread for too long. The limit does
+// not outlive the request: net/http lifts it before the next one on the link.
 type timedWriter struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
-	timed   bool
 }
 
 func (t *timedWriter) Write(b []byte) (int, error) {
 	if err := t.rc.SetWriteDeadline(time.Now().Add(t.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
-	t.timed = true
 	return t.ResponseWriter.Write(b)
 }
 
 // Unwrap leads [http.ResponseController] to the rest.
 func (t *timedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
-// release leaves the link as it was, for the next request on it.
-func (t *timedWriter) release() {
-	if t.timed {
-		_ = t.rc.SetWriteDeadline(time.Time{}) // it worked a moment ago
-	}
-}

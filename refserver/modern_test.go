@@ -278,6 +278,25 @@ func TestModernUnread(t *testing.T) {
 	}
 }
 
+// TestModernLinkIsUsedAgain: the limit on one write does not outlive its request.
+func TestModernLinkIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := modernConfig(t)
+		cfg.WriteTimeout = time.Second
+		r, _ := modernRig(t, virtual, cfg)
+		for i := range 2 {
+			if code, _ := r.status(modernCall(i, "count")); code != 200 {
+				t.Fatalf("call %d: %d", i, code)
+			}
+			pass(5 * time.Second)
+		}
+		// A status of ours goes out without a write limit of its own.
+		if code, _ := r.status(ask{method: "GET", version: latest}); code != 400 || r.dials.Load() != 1 {
+			t.Errorf("%d over %d links", code, r.dials.Load())
+		}
+	})
+}
+
 // TestStateless: every revision is served without sessions.
 func TestStateless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
