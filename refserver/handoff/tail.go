@@ -11,7 +11,7 @@ import (
 	"github.com/gapless-dev/gapless/refserver/store"
 )
 
-// keptBytes is the largest buffer of a queue that is used again.
+// keptBytes is the largest buffer that an idle queue keeps.
 const keptBytes = 64 << 10
 
 // tail is a reader. It is replayed the log in passes until one finds nothing; from then
@@ -106,17 +106,25 @@ func (t *tail) take() (store.Batch, error) {
 	switch {
 	case q.events > 0:
 		batch := store.Batch{Frames: q.buf, Events: q.events}
-		next := q.taken
-		if cap(next) > keptBytes {
-			next = nil
-		}
-		q.buf, q.taken, q.events = next[:0], q.buf, 0
+		q.buf, q.taken, q.events = q.taken[:0], q.buf, 0
 		q.returned, q.took = q.last, true
 		return batch, nil
 	case q.ended:
 		return store.Batch{}, io.EOF
 	}
+	q.shrink()
 	return store.Batch{}, errIdle
+}
+
+// shrink lets go of large buffers while nothing is queued. A reader that is busy keeps
+// them: a burst that grew them anew for each batch would spend its time on copying.
+func (q *queue) shrink() {
+	if cap(q.buf) > keptBytes {
+		q.buf = nil
+	}
+	if cap(q.taken) > keptBytes {
+		q.taken = nil
+	}
 }
 
 // sentBack reports whether the rest is in the log.
