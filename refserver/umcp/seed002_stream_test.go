@@ -136,6 +136,7 @@ func TestSeed002_AllNotificationsUseTheEventStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := virtual(t, umcp.Config{})
 		r.tool("talk", func(ctx context.Context, req *mcp.CallToolRequest) string {
+			//lint:ignore SA1019 the revisions of the seed have logging
 			if err := req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "error", Data: "said"}); err != nil {
 				t.Error(err)
 			}
