@@ -176,8 +176,9 @@ func TestWaysToATarget(t *testing.T) {
 			target.URL, target.HTTPProxy = "http://"+plainServer(t)+"/mcp", connectProxy(t, &tunnels)
 		}, &tunnels},
 		{"a Unix socket", func(t *testing.T, target *profiles.Target) {
-			serveOn(t, listen(t, "unix", socket))
-			target.URL = "http+unix://" + socket
+			ln := listen(t, "unix", socket)
+			serveOn(t, ln)
+			target.URL = endpointURL(ln) // as serve prints it
 		}, nil},
 		{"IPv6", func(t *testing.T, target *profiles.Target) {
 			ln := listen(t, "tcp", "[::1]:0")

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 
 	"github.com/gapless-dev/gapless/internal/guard"
@@ -110,11 +111,7 @@ func Serve(ctx context.Context, f *refserver.Fixture, ln, admin net.Listener, ou
 // not nil, until ctx is done. It prints the endpoint's URL as the first line of out and
 // "admin URL" as the second.
 func (r *Reference) Serve(ctx context.Context, ln, admin net.Listener, out io.Writer) error {
-	scheme := "http://"
-	if _, ok := ln.(tlsListener); ok {
-		scheme = "https://"
-	}
-	text := scheme + reachable(ln.Addr()) + "/mcp\n"
+	text := endpointURL(ln) + "\n"
 	if admin != nil {
 		text += "admin http://" + reachable(admin.Addr()) + "\n"
 	}
@@ -134,6 +131,21 @@ func (r *Reference) Serve(ctx context.Context, ln, admin net.Listener, out io.Wr
 	err := r.Run(ctx, ln)
 	cancel()
 	return errors.Join(err, group.Wait(), side)
+}
+
+// endpointURL is the URL of the MCP endpoint on a listener, as --target takes it.
+func endpointURL(ln net.Listener) string {
+	if a, ok := ln.Addr().(*net.UnixAddr); ok {
+		name := a.Name
+		if abs, err := filepath.Abs(name); err == nil {
+			name = abs // the client may be elsewhere
+		}
+		return "http+unix://" + name + ":/mcp"
+	}
+	if _, ok := ln.(tlsListener); ok {
+		return "https://" + reachable(ln.Addr()) + "/mcp"
+	}
+	return "http://" + reachable(ln.Addr()) + "/mcp"
 }
 
 // reachable is an address that a client on this machine can use: a listener on all
