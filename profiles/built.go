@@ -48,7 +48,6 @@ func (p Profile) targetWishes() []wish {
 	t, s := p.Target, p.Server
 	return []wish{
 		{t.Dialect != "resume" && t.Dialect != "modern", "dialect " + t.Dialect + " (built: resume and modern)"},
-		{t.Dialect == "modern" && p.Reference(), "dialect modern of the reference server (name another target)"},
 		{t.Transport != "http" && t.Transport != "stdio", "transport " + t.Transport + " (built: http and stdio)"},
 		{t.Transport == "stdio" && t.Exec == "", "transport stdio of the reference server (name exec)"},
 		{strings.HasPrefix(t.URL, "ws"), "urls of WebSockets"},

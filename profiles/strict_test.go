@@ -163,7 +163,6 @@ func TestBuilt(t *testing.T) {
 		{"a drain of the server – refused", "faults: {mix: [{kind: server-drain, every: 3s}]}", "fault kind server-drain"},
 		{"a neighbour – refused", "faults: {mix: [{kind: noisy-neighbour, every: 3s}]}", "fault kind noisy-neighbour"},
 		{"oracle – refused", "judge: {oracle: wire}", "oracle wire"},
-		{"modern reference server – refused", "target: {dialect: modern}", "dialect modern of the reference server"},
 		{"reference server over stdio – refused", "target: {transport: stdio}", "transport stdio of the reference server"},
 		{"url of a WebSocket – refused", "target: {url: 'ws://a/b'}", "urls of WebSockets"},
 		{"dialect – refused", "target: {dialect: streams, transport: ws}", "transport ws"},

@@ -51,7 +51,8 @@ func StandaloneFrom(ctx context.Context) *Stream {
 	return nil
 }
 
-// route puts the call of a request into the context of its handler.
+// route puts the call of a request into the context of its handler. A call without a
+// session leads to its own answer instead.
 func (h *Handler) route(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if extra := req.GetExtra(); extra != nil {
@@ -64,11 +65,15 @@ func (h *Handler) route(next mcp.MethodHandler) mcp.MethodHandler {
 						ctx = context.WithValue(ctx, callKey{}, c)
 					}
 				}
+			} else if session, ok := req.GetSession().(*mcp.ServerSession); ok && h.sessionless != nil && method == methodCall {
+				return alone(next, session)(ctx, method, req)
 			}
 		}
 		return next(ctx, method, req)
 	}
 }
+
+const methodCall = "tools/call"
 
 // call finds a request in flight by its id, as JSON.
 func (s *session) call(name string) *call {

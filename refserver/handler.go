@@ -63,6 +63,7 @@ func New(server *mcp.Server, cfg Config) (*Handler, error) {
 	}
 	if h.cfg.Modern || h.cfg.Stateless {
 		h.sessionless = newSessionless(server, h.cfg, &h.running)
+		server.AddSendingMiddleware(unchanged)
 	}
 	server.AddReceivingMiddleware(h.route)
 	return h, nil

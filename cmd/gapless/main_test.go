@@ -124,6 +124,7 @@ func TestEveryServerHolds(t *testing.T) {
 		{[]string{"--delivery", "handoff", "--lock", "session"}, `--delivery handoff --lock session`},
 		{[]string{"--delivery", "handoff", "--lock", "global"}, `--delivery handoff --lock global`},
 		{[]string{"--lock", "global"}, `--lock global`},
+		{[]string{"--protocol", "2026-07-28"}, `^gapless .*\(2026-07-28, none\)(.|\n)*a cut call is lost by design in 2026-07-28`},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			code, stdout, stderr := gapless(t, small(tc.args...)...)

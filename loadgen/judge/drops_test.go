@@ -230,3 +230,31 @@ func TestClaims(t *testing.T) {
 		}
 	}
 }
+
+// TestCutCancels: in 2026-07-28 the handler of a call that was cut long before its end must
+// not run on, as far as the ledger tells.
+func TestCutCancels(t *testing.T) {
+	const again = "probe reissue want=5 took=1200ms\n"
+	ledger := func(longest time.Duration) func(*judge.Setup) {
+		return func(s *judge.Setup) {
+			modern(s)
+			s.Oracle, s.Ledger, s.Calls[0].Longest = judge.OracleLedger, true, longest
+		}
+	}
+	whole := wholeCall + "ledger 5\n"
+	for _, c := range []told{
+		{"cancelled – holds", lostCall + again + given + "ledger 3 resp=0 cancelled\n" + whole, ledger(time.Second), canaryScript, judge.Holds, "", "Of 1 cut call 0 ran to the end, 1 was cancelled (ledger)."},
+		{"ran on to its end", lostCall + again + given + "ledger 5\n" + whole, ledger(time.Second), canaryScript, judge.Violated, "silent-after-cut", "silent-after-cut is violated 1 time"},
+		{"still running when asked – holds", lostCall + again + given + "ledger 4 resp=0\n" + whole, ledger(time.Second), canaryScript, judge.Holds, "", ""},
+		{"cut close to its end – holds", strings.Replace(lostCall, "m 1-2\n", "m 1-2\nwait 700ms\n", 1) + again + given + "ledger 5\n" + whole, ledger(time.Second), canaryScript, judge.Holds, "", ""},
+		{"nobody knows how long it runs – holds", lostCall + again + given + "ledger 5\n" + whole, ledger(0), canaryScript, judge.Holds, "", ""},
+	} {
+		c.run(t)
+	}
+	setup := ledgerSetup()
+	ledger(time.Second)(&setup)
+	v := judgeScript(setup, parse(t, lostCall+again+given+"ledger 3 resp=0 cancelled\n"+whole+canaryScript), wellTail())
+	if inv := invariantOf(t, v, "silent-after-cut"); inv.Checked != 2 || inv.Claim != "a cut cancels the call, and no message of it comes on the stream of its re-issue" {
+		t.Errorf("%+v", inv)
+	}
+}

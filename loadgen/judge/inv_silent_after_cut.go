@@ -1,13 +1,20 @@
 package judge
 
-import "github.com/gapless-dev/gapless/loadgen/history"
+import (
+	"time"
+
+	"github.com/gapless-dev/gapless/loadgen/history"
+)
 
 func silentAfterCutInvariant() invariant {
 	return invariant{
 		name:  "silent-after-cut",
 		claim: "after its stream was closed no message of the call comes",
 		under: func(s Setup) string {
-			if s.modern() { // its own stream is closed: nothing can be seen there
+			switch { // its own stream is closed: nothing can be seen there
+			case s.modern() && s.Ledger:
+				return "a cut cancels the call, and no message of it comes on the stream of its re-issue"
+			case s.modern():
 				return "no message of a cut call comes on the stream of its re-issue"
 			}
 			return ""
@@ -33,5 +40,28 @@ func silentAfterCutInvariant() invariant {
 				s.find(silentAfterCut, finding{count: int64(p.Foreign), what: "messages of the call came beside those of its re-issue"})
 			}
 		},
+		settle: ranOn,
+	}
+}
+
+// cancelTime is how long a target may take to notice that a link is gone, at least.
+const cancelTime = 500 * time.Millisecond
+
+// ranOn finds a handler that was not cancelled although its call was cut long before it
+// could end: the control calls tell how long it runs.
+func ranOn(s *Stream) {
+	l := s.ledger
+	if l == nil || !l.done || !l.known || s.fate != fateSevered || s.call.Longest == 0 || !s.end.linkEnded {
+		return
+	}
+	left := s.begunAt + s.call.Longest - s.end.linkEndedAt
+	if left < max(cancelTime, s.call.Longest/2) {
+		return
+	}
+	switch {
+	case l.call.Cancelled:
+		s.check(silentAfterCut, 1)
+	case l.call.Responses > 0:
+		s.find(silentAfterCut, finding{what: "the handler of a cut call ran on to its end, and was not cancelled", pending: true})
 	}
 }

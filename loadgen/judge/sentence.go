@@ -70,6 +70,10 @@ func (j *Judge) alsoHolds(v *Verdict) []string {
 		text := r.String()
 		say(true, strings.ToUpper(text[:1])+text[1:]+".")
 	}
+	if h := v.Drops.Handlers; j.setup.Modern && h.Known > 0 {
+		text := h.String()
+		say(true, strings.ToUpper(text[:1])+text[1:]+".")
+	}
 	say(len(j.setup.Ignore) > 0, "Not judged, as the profile says: "+strings.Join(j.setup.Ignore, ", ")+".")
 	return also
 }

@@ -42,6 +42,9 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 	}
 	if p.Reference() {
 		r.Run.Target.Store = p.Server.Store
+		if p.Target.Dialect != "resume" {
+			r.Run.Target.Store = "none" // no other dialect keeps anything
+		}
 	}
 	fill(r, v)
 	if r.Verdict == result.Violated && x.doubt != "" { // else it is the sentence
@@ -52,7 +55,7 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 		r.Why = append(x.notes, r.Why...) // they say most about what to do
 		r.Seen = append(r.Seen, answers(r)...)
 	}
-	if p.Reference() { // another target's is not known before it is measured (resume_backoff)
+	if p.Reference() && p.Target.Dialect == "resume" { // another target's is not known before it is measured (resume_backoff)
 		r.Resumes.AskedSeconds = p.Server.Retry.Std().Seconds()
 	}
 	r.Timelines = timelines(v.Guilty, newDescriber(p, x.c.Seed), func(stream uint32) string {
