@@ -40,7 +40,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) *re
 	}
 	for _, m := range messages {
 		if !s.take(r, m) {
-			return &refusal{http.StatusNotFound, -32001, "session not found"}
+			return unknownSession()
 		}
 	}
 	w.WriteHeader(http.StatusAccepted)

@@ -147,7 +147,7 @@ func (s *session) beginReply(id jsonrpc.ID, reply chan []byte) *refusal {
 func (s *session) admit(id jsonrpc.ID) *refusal {
 	switch {
 	case s.ended:
-		return &refusal{status: http.StatusNotFound, code: -32001, text: "session not found"}
+		return unknownSession()
 	case s.calls[id] != nil:
 		// The SDK would answer nothing at all, and the map would send the first response
 		// to the second stream.

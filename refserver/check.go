@@ -56,6 +56,11 @@ func refuse(status int, text string) *refusal {
 	return &refusal{status: status, code: -32000, text: text}
 }
 
+// unknownSession is the answer that sends a client back to initialize.
+func unknownSession() *refusal {
+	return &refusal{status: http.StatusNotFound, code: -32001, text: "session not found"}
+}
+
 // write sends the refusal as a JSON-RPC error without a request id.
 func (f *refusal) write(w http.ResponseWriter) {
 	writeError(w, f.status, nil, jsonrpc.Error{Code: f.code, Message: f.text})

@@ -159,6 +159,12 @@ func (f *follower) release() {
 	f.cancel()
 }
 
+// discard lets go of a follower that was never attached.
+func (f *follower) discard() {
+	f.release()
+	_ = f.tail.Close() // nothing was read from it
+}
+
 // due reports whether the connection is to be closed without waiting for the log to
 // run dry, which it may never do. What was passed by has its place at the end of it.
 func (f *follower) due() bool {

@@ -59,7 +59,7 @@ func (h *Handler) resume(r *http.Request, s *session, cursors []string) (*follow
 	if err != nil {
 		_ = tail.Close() // nothing was read from it
 		if errors.Is(err, errSessionEnded) {
-			return nil, ResumeUnknown, &refusal{http.StatusNotFound, -32001, "session not found"}
+			return nil, ResumeUnknown, unknownSession()
 		}
 		return nil, ResumeConflict, refuse(http.StatusConflict, errConflict.Error())
 	}
@@ -147,19 +147,21 @@ func (h *Handler) unresumable(err error) (Outcome, *refusal) {
 func (h *Handler) listen(w http.ResponseWriter, r *http.Request, s *session) *refusal {
 	stream := s.standaloneStream()
 	if stream == nil {
-		return &refusal{http.StatusNotFound, -32001, "session not found"}
+		return unknownSession()
 	}
 	if stream.attached() {
 		return refuse(http.StatusConflict, errConflict.Error())
 	}
 	f, err := s.fromEnd(r.Context(), stream)
 	if err != nil {
-		return h.unavailable(err)
+		return h.unopened(err)
 	}
 	if err := stream.attach(r.Context(), f, false); err != nil {
-		f.release()
-		_ = f.tail.Close() // nothing was read from it
-		return refuse(http.StatusConflict, errConflict.Error())
+		f.discard()
+		if errors.Is(err, errConflict) {
+			return refuse(http.StatusConflict, errConflict.Error())
+		}
+		return h.unopened(err)
 	}
 	return h.follow(w, r, f, nil)
 }

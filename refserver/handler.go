@@ -139,7 +139,7 @@ func (h *Handler) session(r *http.Request) (*session, *refusal) {
 	s := h.sessions[ids[0]]
 	h.mu.Unlock()
 	if s == nil || s.principal != principalOf(r) || !s.ready() {
-		return nil, &refusal{status: http.StatusNotFound, code: -32001, text: "session not found"}
+		return nil, unknownSession()
 	}
 	s.touch()
 	return s, nil

@@ -53,7 +53,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
 		return h.call(w, r, s, request)
 	}
 	if !s.take(r, message) {
-		return &refusal{http.StatusNotFound, -32001, "session not found"}
+		return unknownSession()
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
@@ -179,11 +179,12 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, messa
 	f, err := s.fromStart(r.Context(), stream)
 	if err != nil {
 		s.abandon(stream, ids)
-		return h.unavailable(err)
+		return h.unopened(err)
 	}
 	if err := stream.attach(r.Context(), f, false); err != nil {
+		f.discard()
 		s.abandon(stream, ids)
-		return refuse(http.StatusConflict, err.Error())
+		return h.unopened(err)
 	}
 	stream.describe(messages, r)
 	s.expect(messages, received)
@@ -205,8 +206,21 @@ func (s *session) fromStart(ctx context.Context, stream *Stream) (*follower, err
 }
 
 // primedFrom makes a follower behind a priming event, or behind the cursor when there is
-// to be none. A store that fails costs the connection its ids, and no request.
+// to be none. If the session ends meanwhile nothing of the stream stays in the store.
 func (s *session) primedFrom(ctx context.Context, stream *Stream, cursor store.Cursor) (*follower, error) {
+	f, err := s.tryPrimed(ctx, stream, cursor)
+	if !s.late() {
+		return f, err
+	}
+	if err == nil {
+		f.discard()
+	}
+	return nil, errSessionEnded
+}
+
+// tryPrimed does that for a session that lives. A store that fails costs the connection
+// its ids, and no request.
+func (s *session) tryPrimed(ctx context.Context, stream *Stream, cursor store.Cursor) (*follower, error) {
 	var opening []byte
 	if s.primed() {
 		id, wire, err := stream.prime(ctx)
@@ -239,8 +253,12 @@ func (s *session) primedFrom(ctx context.Context, stream *Stream, cursor store.C
 	return f, nil
 }
 
-// unavailable answers when the store cannot take a new stream.
-func (h *Handler) unavailable(err error) *refusal {
+// unopened answers for a stream that could not be opened: its session has ended, or the
+// store does not take it.
+func (h *Handler) unopened(err error) *refusal {
+	if errors.Is(err, errSessionEnded) || errors.Is(err, errRetired) {
+		return unknownSession()
+	}
 	h.cfg.Logger.Error("cannot open a stream", "error", err)
 	return refuse(http.StatusServiceUnavailable, "the event store cannot take another stream")
 }

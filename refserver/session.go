@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gapless-dev/gapless/refserver/store"
@@ -33,6 +34,7 @@ type session struct {
 	idle      *time.Timer
 	opened    time.Time
 	work      sync.WaitGroup // what runs in the background
+	forgotten atomic.Bool    // the store was told to drop what it keeps, or is about to be
 
 	// transport is what its links are made of, as a label; set before any request is
 	// handed to the SDK.
@@ -169,9 +171,24 @@ func (s *session) release(leaving []*follower) {
 	for _, f := range leaving {
 		<-f.left
 	}
+	s.forgotten.Store(true)
+	s.forgetKept()
+}
+
+func (s *session) forgetKept() {
 	if f, ok := s.h.store.(store.Forgetter); ok {
 		f.Forget(s.id)
 	}
+}
+
+// late reports whether the store has forgotten the session, and has it forget once more
+// what came meanwhile. It must follow whatever may begin a log: nobody would ever drop it.
+func (s *session) late() bool {
+	if !s.forgotten.Load() {
+		return false
+	}
+	s.forgetKept()
+	return true
 }
 
 // end ends the session: its id is unknown from now on, the SDK reads EOF, and the

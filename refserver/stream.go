@@ -16,7 +16,7 @@ var (
 	errShutdown   = errors.New("the server is closing")
 )
 
-// errSessionEnded tells a request that its session has ended meanwhile.
+// errSessionEnded tells a request, or whoever sends, that the session has ended meanwhile.
 var errSessionEnded = errors.New("the session has ended")
 
 // errRetired tells a resume to look for the stream again.
@@ -58,7 +58,7 @@ func newStream(s *session, name string) *Stream {
 }
 
 // Send appends one JSON-RPC message, ready-made, to the stream. It fails once the
-// response was sent. When the store fails, the message is written without an id to the
+// response was sent or the session has ended. When the store fails, the message is written without an id to the
 // client that is connected; if there is none the error is an [ErrUnstored].
 func (s *Stream) Send(ctx context.Context, message []byte) error {
 	err := s.append(ctx, frame(message), false)
@@ -75,6 +75,9 @@ func (s *Stream) Emit(ctx context.Context, frame, _ []byte) error { return s.app
 // store did not take has an [unstored] error, be it that it reached the client.
 func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 	h := s.session.h
+	if s.session.forgotten.Load() {
+		return errSessionEnded
+	}
 	if h.cfg.Defect.Swallow(s.attached(), last) {
 		return nil
 	}
@@ -82,6 +85,9 @@ func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 		return s.passBy(ctx, frame, errNoTail)
 	}
 	id, err := h.store.Append(ctx, s.key, store.Event{Frame: frame, Last: last})
+	if s.session.late() {
+		return errSessionEnded
+	}
 	if err != nil {
 		if degrades(ctx, err) {
 			return s.passBy(ctx, frame, err)
