@@ -44,7 +44,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	}
 	m.events = m.counter("events_total", "Events written to clients.", "path").WithLabelValues("live")
 	m.bytes = m.counter("event_bytes_total", "Bytes of the events written to clients.", "path").WithLabelValues("live")
-	m.dropped = m.counter("events_dropped_total", "Messages that no event stream took, or that waited in one that ended.").WithLabelValues()
+	m.dropped = m.counter("events_dropped_total", "Messages that no event stream took, or that one ended with.").WithLabelValues()
 	answers := m.counter("responses_total", "Responses by their status.", "status")
 	for _, status := range statuses() {
 		m.answers[status] = answers.WithLabelValues(strconv.Itoa(status))

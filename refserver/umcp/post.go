@@ -1,7 +1,6 @@
 package umcp
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -50,13 +49,11 @@ func (s *Server) post(r *request, body []byte) *answer {
 	return &answer{status: http.StatusAccepted}
 }
 
-// decode reads a message. What is none is answered with 200: HTTP did its part.
+// decode reads a message. What is none, a batch among it, is answered with 200: HTTP did
+// its part.
 func decode(body []byte) (jsonrpc.Message, *answer) {
 	if !json.Valid(body) {
 		return nil, failure(http.StatusOK, jsonrpc.CodeParseError, "the body is not JSON")
-	}
-	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
-		return nil, failure(http.StatusOK, jsonrpc.CodeInvalidRequest, "batches are not served")
 	}
 	m, err := refserver.DecodeMessage(body)
 	if err != nil {

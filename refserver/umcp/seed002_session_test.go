@@ -306,16 +306,43 @@ func TestSeed002_DeleteAnswersCallsInFlight(t *testing.T) {
 	})
 }
 
-// "deletion also closes an attached event stream": cleanly, behind what was emitted.
+// "deletion also closes an attached event stream": cleanly, behind what was emitted,
+// though its client has not read yet.
 func TestSeed002_DeleteClosesTheEventStream(t *testing.T) {
+	for range 8 { // what comes first, the end or the rest, is not known
+		synctest.Test(t, func(t *testing.T) {
+			p := virtual(t, umcp.Config{}).open(newer)
+			stream := p.listen()
+			p.call("emit", `{"messages":200,"bytes":1000}`)
+			begun := time.Now()
+			p.send(request("DELETE", "/mcp", "", p.fields()...)).reply(204)
+			if got := stream.finish(); len(got) != 200 || time.Since(begun) > 0 {
+				t.Errorf("%d events after %s", len(got), time.Since(begun))
+			}
+		})
+	}
+}
+
+// Nobody has a session before its initialize was answered, not even by a known id.
+func TestSeed002_SessionsBeginWithTheAnswerToInitialize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := virtual(t, umcp.Config{}).open(newer)
-		stream := p.listen()
-		p.call("emit", `{"messages":3}`)
-		begun := time.Now()
-		p.send(request("DELETE", "/mcp", "", p.fields()...)).reply(204)
-		if got := stream.finish(); len(got) != 3 || time.Since(begun) > 0 {
-			t.Errorf("%q after %s", got, time.Since(begun))
+		r := virtual(t, umcp.Config{Nonce: func() string { return "known" }})
+		open := make(chan struct{})
+		r.mcp.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				if method == "initialize" {
+					<-open
+				}
+				return next(ctx, method, req)
+			}
+		})
+		first := r.link().send(request("POST", "/mcp", initBody(newer)))
+		synctest.Wait()
+		early := r.link().send(request("GET", "/mcp", "", "Mcp-Session-Id: known", "MCP-Protocol-Version: "+newer))
+		early.reply(404)
+		close(open)
+		if got := first.reply(200); got.get("Mcp-Session-Id") != "known" {
+			t.Errorf("%v", got.header)
 		}
 	})
 }

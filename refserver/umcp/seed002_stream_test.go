@@ -370,6 +370,32 @@ func TestSeed002_StalledReaderStallsNobodyElse(t *testing.T) {
 	})
 }
 
+// A handler that notifies through the SDK waits for a slow reader too, and loses nothing.
+func TestSeed002_HandlersWaitForASlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := virtual(t, umcp.Config{})
+		r.tool("flood", func(ctx context.Context, req *mcp.CallToolRequest) string {
+			for k := range 3000 {
+				progress := &mcp.ProgressNotificationParams{ProgressToken: "t", Progress: float64(k + 1), Message: strings.Repeat("x", 1000)}
+				if err := req.Session.NotifyProgress(ctx, progress); err != nil {
+					return err.Error()
+				}
+			}
+			return "flooded"
+		})
+		p := r.open(newer)
+		stream := p.listen()
+		call := r.link().send(request("POST", "/mcp", toolCall(1, "flood", `{}`), p.fields()...))
+		pass(10 * time.Second)
+		if got := stream.progress(3000); !slices.Equal(got, upTo(3000)) {
+			t.Error("the progress is not that of the handler")
+		}
+		if got := call.reply(200); !strings.Contains(got.body, "flooded") {
+			t.Error(got.body)
+		}
+	})
+}
+
 // What comes from no call cannot wait for a slow reader: 1 MiB is kept, then the stream
 // is cut, so that a loss is always behind the end of a connection.
 func TestSeed002_LagIsBounded(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"time"
 
@@ -129,7 +130,7 @@ func (ses *session) Write(ctx context.Context, m jsonrpc.Message) error {
 		ses.respond(m.ID, data)
 	case *jsonrpc.Request:
 		if _, ofCall := ctx.Value(callKey{}).(*call); ofCall {
-			_ = ses.Room(ctx, lagMessages) // when the call is over the message may still go
+			_ = ses.Room(ctx, math.MaxInt64) // when the call is over the message may still go
 		}
 		if !ses.deliver(frame(data)) && m.IsCall() {
 			// Nobody will ever see the request, so the caller is told at once.
@@ -185,7 +186,7 @@ func (ses *session) Room(ctx context.Context, limit int64) error {
 		if st == nil {
 			return ctx.Err()
 		}
-		ok, moved := st.room(int(limit))
+		ok, moved := st.room(limit)
 		if ok {
 			return ctx.Err()
 		}

@@ -12,10 +12,7 @@ import (
 )
 
 const (
-	// lagMessages is how many messages of a handler wait for the client before the handler
-	// does.
-	lagMessages = 256
-	// lagBytes is how much may wait for a client at most.
+	// lagBytes is how much may wait for a client at most. Handlers wait from half of it.
 	lagBytes = 1 << 20
 
 	keepAlive = ": keep-alive\n\n"
@@ -89,10 +86,17 @@ func (st *stream) wrote() {
 
 // room tells whether fewer than limit messages wait for the client; if not, what to
 // wait for.
-func (st *stream) room(limit int) (bool, <-chan struct{}) {
+func (st *stream) room(limit int64) (bool, <-chan struct{}) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.ended || st.waiting+st.writing < limit && len(st.pending) < lagBytes/2, st.moved
+	return st.ended || int64(st.waiting+st.writing) < limit && len(st.pending) < lagBytes/2, st.moved
+}
+
+// left returns the number of messages of which no write is known to have succeeded.
+func (st *stream) left() int {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.waiting + st.writing
 }
 
 // finish lets the stream end when all was written.
@@ -154,8 +158,7 @@ func (ses *session) detach(st *stream, reason refserver.Reason) {
 	ses.lastUsed = time.Now()
 	ses.mu.Unlock()
 	st.finish()
-	_, lost := st.take()
-	ses.s.metrics.dropped.Add(float64(lost))
+	ses.s.metrics.dropped.Add(float64(st.left()))
 	ses.s.metrics.streams.Dec()
 	ses.s.metrics.closed[reason].Inc()
 	ses.s.cfg.OnEvent(refserver.Event{Kind: refserver.Detached, Get: true, Reason: reason})

@@ -1,10 +1,10 @@
 package umcp_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/gapless-dev/gapless/refserver/umcp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -34,7 +34,9 @@ func TestNew_ReportsAllThatIsWrong(t *testing.T) {
 func TestMetrics_Count(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		r := virtual(t, umcp.Config{Registerer: registry})
+		r := virtual(t, umcp.Config{Registerer: registry, Other: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTeapot)
+		})})
 		p, q := r.open(newer), r.open(newer)
 		p.call("emit", `{"messages":4}`)
 		stream, short := p.listen(), q.listen()
@@ -42,9 +44,9 @@ func TestMetrics_Count(t *testing.T) {
 		p.send(request("GET", "/mcp", "", p.fields()...)).reply(409)
 		stream.progress(3)
 		short.Close()
-		pass(15*time.Second + time.Millisecond)
+		q.call("emit", `{"messages":5}`)
 		p.send("x\r\n\r\n").reply(400)
-		r.link().send(request("OPTIONS", "/mcp", "")).reply(204)
+		r.link().send(request("OPTIONS", "/mcp", ""), request("GET", "/tea", "")).reply(204)
 		synctest.Wait()
 		want := map[string]float64{
 			"gapless_server_connections": 4, // those of two sessions, one lingering, of a stream and of OPTIONS
@@ -56,10 +58,10 @@ func TestMetrics_Count(t *testing.T) {
 			"gapless_server_streams_closed_total server": 0, "gapless_server_streams_closed_total timeout": 0,
 			"gapless_server_events_total live":      3,
 			"gapless_server_event_bytes_total live": 3 * float64(len("data: \n\n")+len(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"message":"","progress":1,"progressToken":"t2","total":3}}`)),
-			"gapless_server_events_dropped_total":   4,
+			"gapless_server_events_dropped_total":   9,
 
-			"gapless_server_responses_total 200": 6, "gapless_server_responses_total 202": 2, "gapless_server_responses_total 204": 1,
-			"gapless_server_responses_total 400": 1, "gapless_server_responses_total 409": 1,
+			"gapless_server_responses_total 200": 7, "gapless_server_responses_total 202": 2, "gapless_server_responses_total 204": 1,
+			"gapless_server_responses_total 400": 1, "gapless_server_responses_total _OTHER": 1, "gapless_server_responses_total 409": 1,
 		}
 		for name, got := range values(t, registry) {
 			if got != want[name] {
