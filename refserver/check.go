@@ -137,6 +137,10 @@ func loopbackName(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
+// ForeignHost reports whether a request came in on a loopback address under a name that
+// is neither of loopback nor allowed. It is for handlers of other dialects.
+func ForeignHost(r *http.Request, allowed []string) bool { return foreignHost(r, allowed) }
+
 // foreignHost reports whether a request came in on loopback under another name. A page
 // that made its own name mean 127.0.0.1 (DNS rebinding) is of the same origin as
 // the server to its browser, and betrays itself by that name alone ("2025-11-25

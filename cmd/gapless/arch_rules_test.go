@@ -74,6 +74,7 @@ func allowed() map[string][]string {
 		"refserver/lock":            {},
 		"refserver/fixtures":        {},
 		"refserver/umcp":            {"refserver"},
+		"refserver/streams":         {"refserver"},
 		"refserver/defect":          {},
 		"cmd/gapless/internal/lab":  {"loadgen", "loadgen/*", "chaos", "chaos/*", "refserver", "refserver/*", "profiles", "cmd/gapless/internal/*", guard},
 
