@@ -143,6 +143,7 @@ func TestSeed003_CloseHooks_WhileThePrimingEventIsBeingSent_ReportFalse(t *testi
 		hook()
 		when("retry: 100", func() { call = append(call, false) }) // first of the two, however long it takes
 		events, _ := p.call(2, "close").untilPolled()
+		synctest.Wait() // the end of a connection may be seen before the hook has returned
 		if len(get) != 2 || get[0] || !get[1] || len(stream.rest()) != 0 {
 			t.Errorf("the GET stream, while it was sent and then: %v", get)
 		}
