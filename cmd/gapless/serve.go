@@ -34,16 +34,16 @@ func newServeCommand(halt <-chan struct{}) *cobra.Command {
 		Short: "Run the reference server",
 		Long: `Run the reference server: a go-sdk server whose streams resume, with the tool
 emit. Requests of 2026-07-28, which has no sessions, are served beside them.
---dialect umcp is another server: an event stream per session, and nothing resumes. The
-URL of the endpoint is the first line on stdout; with --http, "admin URL" is the
-second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
+--dialect umcp is another server: an event stream per session, and nothing
+resumes. The URL of the endpoint is the first line on stdout; with --http, "admin
+URL" is the second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &f) },
 	}
 	flags, s := cmd.Flags(), &f.server
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8931", "listen on `HOST:PORT` or unix:PATH; port 0 picks one")
 	flags.StringVar(&f.http, "http", "", "listen on `HOST:PORT` for metrics, ledger and profiles; empty: not at all")
-	flags.StringVar(&f.dialect, "dialect", "resume", "the `CONTRACT` of its streams: resume or umcp")
+	flags.StringVar(&f.dialect, "dialect", "resume", "`DIALECT` of its streams: resume or umcp")
 	flags.StringVar(&s.Store, "store", s.Store, "event `STORE`: memory or none")
 	flags.StringVar(&s.Delivery, "delivery", s.Delivery, "how events get to connections: follow (walk the log) or handoff (replay, then attach)")
 	flags.StringVar(&s.Lock, "lock", s.Lock, "which streams share the locks of store and delivery: stream, session or global")
@@ -51,7 +51,7 @@ second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
 	flags.StringVar(&s.Defect, "defect", "", "plant a bug: `CODE[,key=value]`, such as S03b,k=10")
 	flags.StringVar(&f.retry, "retry", s.Retry.String(), "reconnection time that clients are asked for")
 	flags.IntVar(&s.Limits.Events, "limit-events", s.Limits.Events, "events kept per stream")
-	flags.StringVar(&f.bytes, "limit-bytes", s.Limits.Bytes.String(), "bytes kept per session")
+	flags.StringVar(&f.bytes, "limit-bytes", s.Limits.Bytes.String(), "bytes kept per session; 16 times as many of all sessions")
 	flags.IntVar(&s.Limits.Streams, "limit-streams", s.Limits.Streams, "streams kept")
 	flags.BoolVar(&f.fixtures, "fixtures", false, "add the tools, prompts and resources of the official conformance suite")
 	flags.BoolVar(&f.yes, "yes", false, "other machines may reach --http")
@@ -68,7 +68,7 @@ func addAccessFlags(cmd *cobra.Command, a *lab.Access) {
 	flags.StringArrayVar(&a.Hosts, "allow-host", nil, "the server is also called `NAME`, when it listens on loopback behind a proxy; repeatable")
 	flags.StringVar(&a.Cert, "tls-cert", "", "serve https with the certificate in `FILE` (PEM)")
 	flags.StringVar(&a.Key, "tls-key", "", "private key of --tls-cert in `FILE` (PEM)")
-	flags.IntVar(&a.Sessions, "max-sessions", 10_000, "sessions open at once")
+	flags.IntVar(&a.Sessions, "max-sessions", 10_000, "sessions open at once; umcp: 1024 unless it is given")
 	flags.IntVar(&a.Connections, "max-connections", 50_000, "connections open at once; 0: as many as the system takes")
 }
 
@@ -94,6 +94,9 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	p := profiles.Default()
 	p.Server = f.server
 	if err := p.Validate(); err != nil {
+		return usageError{err}
+	}
+	if err := p.Built(); err != nil {
 		return usageError{err}
 	}
 	reference, err := lab.NewReference(lab.ServeConfig{

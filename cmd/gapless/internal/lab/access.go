@@ -35,6 +35,9 @@ func (a Access) Listen(addr string) (net.Listener, error) {
 	if a.Connections < 0 {
 		return nil, errors.New("the number of connections is negative")
 	}
+	if (a.Cert == "") != (a.Key == "") {
+		return nil, errors.New("TLS needs both a certificate and its key")
+	}
 	var secure *tls.Config
 	if a.Cert != "" || a.Key != "" {
 		pair, err := tls.LoadX509KeyPair(a.Cert, a.Key)
