@@ -60,9 +60,8 @@ func serve(t testing.TB, cfg umcp.Config, ln net.Listener, dial func() (net.Conn
 	r := &rig{t: t, dial: dial, served: make(chan error, 1)}
 	taken := func(context.Context, *mcp.SubscribeRequest) error { return nil }
 	r.mcp = mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{
-		SupportedProtocolVersions: umcp.Versions(),
-		SubscribeHandler:          taken,
-		UnsubscribeHandler:        func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+		SubscribeHandler:   taken,
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
 	var err error
 	if r.ledger, err = refserver.NewLedger(refserver.LedgerConfig{}); err != nil {

@@ -314,9 +314,11 @@ func TestSeed002_DeleteClosesTheEventStream(t *testing.T) {
 			p := virtual(t, umcp.Config{}).open(newer)
 			stream := p.listen()
 			p.call("emit", `{"messages":200,"bytes":1000}`)
+			synctest.Wait() // more than the link holds is being written, and so behind it
+			p.call("emit", `{"messages":20}`)
 			begun := time.Now()
 			p.send(request("DELETE", "/mcp", "", p.fields()...)).reply(204)
-			if got := stream.finish(); len(got) != 200 || time.Since(begun) > 0 {
+			if got := stream.finish(); len(got) != 220 || time.Since(begun) > 0 {
 				t.Errorf("%d events after %s", len(got), time.Since(begun))
 			}
 		})
