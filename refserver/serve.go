@@ -40,9 +40,10 @@ func NewServer(root http.Handler) *http.Server {
 	}
 }
 
-// Serve serves root on a listener until ctx is done. Then it ends the streams of the
-// handlers, which are part of root, waits up to 5 s for them, and closes all links. What
-// net/http has to say goes to the loggers of the handlers.
+// Serve serves root on a listener until ctx is done or the listener fails, which is an
+// error. Then it ends the streams of the handlers, which are part of root, waits up to 5 s
+// for them, and closes all links. What net/http has to say goes to the loggers of the
+// handlers.
 //
 // For TLS wrap the listener with [tls.NewListener]; with "h2" in NextProtos it serves
 // HTTP/2 as well. [Bounded] limits the number of connections.
@@ -53,14 +54,16 @@ func Serve(ctx context.Context, ln net.Listener, root http.Handler, handlers ...
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()
+	var failure error
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serving %s: %w", ln.Addr(), err)
+		failure = fmt.Errorf("serving %s: %w", ln.Addr(), err)
+		failed <- http.ErrServerClosed // it has ended, as it will have below
 	case <-ctx.Done():
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
-	var errs []error
+	errs := []error{failure}
 	for _, h := range handlers {
 		errs = append(errs, h.Shutdown(grace))
 	}

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"net/http"
 	"time"
 
 	mcpgo "github.com/mark3labs/mcp-go/mcp"
 	mcpgoserver "github.com/mark3labs/mcp-go/server"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"net/http"
 )
 
 // serveGoSDK is the official SDK behind its own handler.
