@@ -23,7 +23,7 @@ func isBatch(body []byte) bool {
 // have not. If there are requests among them, one stream carries all their responses,
 // each as an event of its own, and ends with the last ("2025-03-26 transports, Sending
 // Messages to the Server 5"). A batch with anything wrong in it is refused as a whole.
-func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) *refusal {
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte, hold *hold) *refusal {
 	s, refused := h.session(r)
 	if refused != nil {
 		return refused
@@ -36,7 +36,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) *re
 		return &refusal{http.StatusBadRequest, jsonrpc.CodeInvalidRequest, err.Error()}
 	}
 	if len(requestIDs(messages)) > 0 {
-		return h.call(w, r, s, messages...)
+		return h.call(w, r, s, hold, messages...)
 	}
 	for _, m := range messages {
 		if !s.take(r, m) {

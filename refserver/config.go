@@ -105,9 +105,10 @@ type Limits struct {
 	// Body is the most bytes that the body of a POST may have; a longer one is refused
 	// with 413. Default 4 MiB.
 	Body int64
-	// Bodies is how many bytes all bodies larger than 64 KiB may come to that are under
-	// way at once; one more is refused with 503. Default 256 MiB, and Body if that is
-	// more.
+	// Bodies is how many bytes all bodies larger than 64 KiB may come to at once, from
+	// their first byte until their requests are answered, since handlers hold them so
+	// long, in about twice that memory; one more is refused with 503. Default 256 MiB,
+	// and Body if that is more.
 	Bodies int64
 	// Idle is how long a session lives without a request, a call in flight or a
 	// connection. Default 30 min.

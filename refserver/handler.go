@@ -26,7 +26,7 @@ type Handler struct {
 	sessionless *sessionless  // nil when every request needs a session
 	buffers     sync.Pool     // *[]byte, for the writes of followers
 	resumes     atomic.Uint64 // resumes that were accepted so far
-	bodies      atomic.Int64  // bytes that large bodies under way may come to
+	bodies      atomic.Int64  // bytes of large bodies under way or of calls in flight
 
 	// running counts sessions, until the SDK is done with them, followers, and requests
 	// without a session.

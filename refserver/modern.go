@@ -124,10 +124,11 @@ func (h *Handler) single(w http.ResponseWriter, r *http.Request) *refusal {
 	if r.Method != http.MethodPost {
 		return h.singleWith(w, r, nil) // and the SDK refuses it
 	}
-	body, refused := h.body(w, r)
+	body, hold, refused := h.body(w, r)
 	if refused != nil {
 		return refused
 	}
+	defer hold.release()
 	return h.singleWith(w, r, body)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gapless-dev/gapless/refserver/store"
@@ -24,12 +25,13 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
 	if !isJSON(r) {
 		return refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
 	}
-	body, refused := h.body(w, r)
+	body, hold, refused := h.body(w, r)
 	if refused != nil {
 		return refused
 	}
+	defer hold.release()
 	if isBatch(body) {
-		return h.batch(w, r, body)
+		return h.batch(w, r, body, hold)
 	}
 	message, err := decode(body)
 	if err != nil {
@@ -50,7 +52,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
 		return refused
 	}
 	if isRequest && request.IsCall() {
-		return h.call(w, r, s, request)
+		return h.call(w, r, s, hold, request)
 	}
 	if !s.take(r, message) {
 		return unknownSession()
@@ -74,35 +76,67 @@ func (s *session) take(r *http.Request, m jsonrpc.Message) bool {
 	return taken
 }
 
-// body reads the body of a request within its bounds of size and time.
-func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+// body reads the body of a request within its bounds of size and time. It holds its share
+// of what all large bodies may come to, until that is released.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, *hold, *refusal) {
 	if r.ContentLength > h.cfg.Limits.Body {
-		return nil, bodyRefused(new(http.MaxBytesError))
+		return nil, nil, bodyRefused(new(http.MaxBytesError))
 	}
 	text := http.MaxBytesReader(w, r.Body, h.cfg.Limits.Body)
 	body, err := io.ReadAll(io.LimitReader(text, smallBody))
+	var held *hold
 	if err == nil && len(body) == smallBody {
-		body, err = h.largeBody(r, body, text)
+		body, held, err = h.largeBody(r, body, text)
 	}
 	if err != nil {
-		return nil, bodyRefused(err) // and the limit of time stays
+		return nil, nil, bodyRefused(err) // and the limit of time stays
 	}
 	limitBody(w, time.Time{})
-	return body, nil
+	return body, held, nil
 }
 
 // largeBody reads on, if what all the large bodies come to allows it.
-func (h *Handler) largeBody(r *http.Request, body []byte, text io.Reader) ([]byte, error) {
+func (h *Handler) largeBody(r *http.Request, body []byte, text io.Reader) ([]byte, *hold, error) {
 	most := h.cfg.Limits.Body
 	if r.ContentLength >= 0 {
 		most = r.ContentLength
 	}
-	defer h.bodies.Add(-most)
+	held := &hold{all: &h.bodies, bytes: most}
+	held.keep()
 	if h.bodies.Add(most) > h.cfg.Limits.Bodies {
-		return nil, errManyBodies
+		held.release()
+		return nil, nil, errManyBodies
 	}
 	rest, err := io.ReadAll(text)
-	return append(body, rest...), err
+	body = append(body, rest...)
+	if err != nil {
+		held.release()
+		return nil, nil, err
+	}
+	h.bodies.Add(int64(len(body)) - held.bytes) // nobody else has the hold yet
+	held.bytes = int64(len(body))
+	return body, held, nil
+}
+
+// hold is the share of a large body in what all of them may come to. Beside the request
+// that brought it a call keeps it until it is answered, since its arguments stay in memory
+// so long. A nil hold is that of a small body.
+type hold struct {
+	all   *atomic.Int64
+	bytes int64
+	users atomic.Int32
+}
+
+func (k *hold) keep() {
+	if k != nil {
+		k.users.Add(1)
+	}
+}
+
+func (k *hold) release() {
+	if k != nil && k.users.Add(-1) == 0 {
+		k.all.Add(-k.bytes)
+	}
 }
 
 var errManyBodies = errors.New("too many large bodies at once")
@@ -170,12 +204,14 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, request *js
 
 // call serves a request, or a batch with requests in it: the answer is a stream of its
 // own, followed from the start.
-func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, messages ...jsonrpc.Message) *refusal {
+func (h *Handler) call(w http.ResponseWriter, r *http.Request, s *session, body *hold, messages ...jsonrpc.Message) *refusal {
 	received, ids := time.Now(), requestIDs(messages)
 	stream, refused := s.begin(ids)
 	if refused != nil {
 		return refused
 	}
+	body.keep()
+	stream.body = body // before anybody can end the stream: the request was not handed on
 	f, err := s.fromStart(r.Context(), stream)
 	if err != nil {
 		s.abandon(stream, ids)

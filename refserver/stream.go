@@ -37,6 +37,7 @@ type Stream struct {
 	connected         atomic.Bool
 	failing           atomic.Bool   // the store failed before, which was logged
 	tailless          atomic.Bool   // the connection there is cannot read the log
+	body              *hold         // of its request; nil for a small one
 	answers           *answers      // for a batch; nil when there is one response
 	room              chan struct{} // a token after each write and each detaching
 
@@ -139,6 +140,8 @@ func (s *Stream) finish() *follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finished = true
+	s.body.release()
+	s.body = nil
 	if s.follower != nil {
 		s.follower.drain()
 	}
