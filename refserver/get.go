@@ -22,7 +22,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	if cursors := r.Header.Values(headerCursor); len(cursors) > 0 && cursors[0] != "" {
+	if cursors := r.Header.Values(headerCursor); len(cursors) > 1 || len(cursors) == 1 && cursors[0] != "" {
 		asked := time.Now()
 		f, outcome, refused := h.resume(r, s, cursors)
 		h.metrics.resumes[outcome].Inc()

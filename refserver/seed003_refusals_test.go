@@ -298,3 +298,28 @@ func TestSeed003_Resume_NeedsAGETThatAcceptsEvents(t *testing.T) {
 		}
 	})
 }
+
+// Clause: what is not one cursor resumes nothing. A second Last-Event-ID is not passed over
+// because the first is empty, which alone means none.
+func TestSeed003_MoreThanOneLastEventID_400(t *testing.T) {
+	seed(t, func(t *testing.T, cfg refserver.Config) {
+		cfg.Store = newStore(t, store.Limits{})
+		p := virtual(t, cfg).open(latest)
+		id := p.emit(1, "a", twenty).rest()[3].id
+		for _, cursors := range [][]string{{id, id}, {"", id}, {id, ""}, {"", ""}} {
+			req, err := http.NewRequest(http.MethodGet, p.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {p.id}, "Last-Event-Id": cursors}
+			resp, err := p.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != 400 {
+				t.Errorf("%q: %d", cursors, resp.StatusCode)
+			}
+		}
+	})
+}
