@@ -17,14 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// EventStore keeps events for replay; see package store.
-type EventStore = store.Store
-
 // Config configures [New]. The zero Config is a server without an event store.
 type Config struct {
-	// Store keeps the events of all sessions. Nil: nothing can be resumed, events
+	// Store keeps the events of all sessions, see package store. Nil: nothing can be resumed, events
 	// carry no ids, and what is sent while no client is connected is gone.
-	Store EventStore
+	Store store.Store
 	// Delivery says how events get from the store to the connections. Handoff needs a
 	// store.
 	Delivery Delivery

@@ -6,7 +6,8 @@
 //
 // Where an SDK server was given to mcp.NewStreamableHTTPHandler, give it to [New], with
 // a store; [Serve] or [NewServer] do the rest. Tools stay as they are. The example of
-// the package is a whole program; docs/library.md goes on with tokens, TLS and metrics.
+// the package serves a tool and cuts its call; docs/library.md goes on with tokens, TLS
+// and metrics.
 //
 // # How it works
 //
@@ -50,7 +51,8 @@
 // A store promises that an event it took has a place behind all others of its stream,
 // and is found there until it is evicted; see package store. A cursor whose successors
 // were evicted, that is unknown, or that is of another session is answered 400: nothing
-// is replayed, nothing is left out, and the value is not repeated.
+// is replayed, nothing is left out, and the value is not repeated. The answer to a resume
+// says in a header of ours, Gapless-Missed, how many events lay behind the cursor.
 //
 // # What handlers know
 //
