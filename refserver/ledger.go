@@ -137,7 +137,7 @@ func (e *entry) forgetLocked() {
 	l := e.ledger
 	if e.taken && e.running == 0 && l.entries[e.token] == e {
 		delete(l.entries, e.token)
-		l.bytes -= int64(cap(e.hashes)) + callBytes
+		l.bytes -= int64(cap(e.hashes)) + callBytes + 8*int64(len(e.unstored)+len(e.unknown))
 	}
 }
 
@@ -196,10 +196,21 @@ func (e *entry) emitted(err error) {
 	e.settled = len(e.hashes) / 8
 	switch {
 	case errors.Is(err, ErrUnstored):
-		e.unstored = append(e.unstored, int64(e.settled))
+		e.unstored = e.note(e.unstored)
 	case err != nil:
-		e.unknown = append(e.unknown, int64(e.settled))
+		e.unknown = e.note(e.unknown)
 	}
+}
+
+// note adds the message that was settled last, if there is room.
+func (e *entry) note(to []int64) []int64 {
+	l := e.ledger
+	if l.bytes+8 > l.cfg.Bytes {
+		l.dropped++
+		return to
+	}
+	l.bytes += 8
+	return append(to, int64(e.settled))
 }
 
 // answered changes the number of responses that were given to the stream.
