@@ -55,18 +55,21 @@ func StandaloneFrom(ctx context.Context) *Stream {
 // session leads to its own answer instead.
 func (h *Handler) route(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if extra := req.GetExtra(); extra != nil {
-			if name := extra.Header.Get(headerCall); name != "" {
-				h.mu.Lock()
-				s := h.sessions[req.GetSession().ID()]
-				h.mu.Unlock()
-				if s != nil {
-					if c := s.call(name); c != nil {
-						ctx = context.WithValue(ctx, callKey{}, c)
-					}
+		extra := req.GetExtra()
+		if extra == nil {
+			return next(ctx, method, req)
+		}
+		if transport := extra.Header.Get(headerAlone); transport != "" {
+			return h.alone(next, transport)(ctx, method, req)
+		}
+		if name := extra.Header.Get(headerCall); name != "" {
+			h.mu.Lock()
+			s := h.sessions[req.GetSession().ID()]
+			h.mu.Unlock()
+			if s != nil {
+				if c := s.call(name); c != nil {
+					ctx = context.WithValue(ctx, callKey{}, c)
 				}
-			} else if session, ok := req.GetSession().(*mcp.ServerSession); ok && h.sessionless != nil && method == methodCall {
-				return alone(next, session)(ctx, method, req)
 			}
 		}
 		return next(ctx, method, req)

@@ -25,6 +25,9 @@ const (
 	// headerCall carries the id of a request from the handler to the middleware, inside
 	// the SDK. It is never on the wire: a client's own value is dropped.
 	headerCall = "Gapless-Call"
+	// headerAlone likewise marks a request without a session, and names the transport it
+	// came by.
+	headerAlone = "Gapless-Alone"
 )
 
 // Revisions of MCP that are served, and the one from which streams are primed.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -117,7 +118,7 @@ func methodLabel(method string) string {
 	case "initialize", "ping", "tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list",
 		"resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
 		"completion/complete", "logging/setLevel", "notifications/initialized", "notifications/cancelled",
-		"notifications/progress", "notifications/roots/list_changed":
+		"notifications/progress", "notifications/roots/list_changed", "server/discover", "subscriptions/listen":
 		return method
 	}
 	return otherLabel
@@ -131,11 +132,7 @@ func failureCodes() []int64 {
 // failureOf returns the error_type of a response: a code, or failedTool, or empty.
 func failureOf(m *jsonrpc.Response) string {
 	if m.Error != nil {
-		var e *jsonrpc.Error
-		if errors.As(m.Error, &e) && slices.Contains(failureCodes(), e.Code) {
-			return strconv.FormatInt(e.Code, 10)
-		}
-		return otherLabel
+		return failureCode(m.Error)
 	}
 	if !bytes.Contains(m.Result, []byte(`"isError":true`)) {
 		return "" // which can be said without reading megabytes as JSON
@@ -147,6 +144,26 @@ func failureOf(m *jsonrpc.Response) string {
 		return failedTool
 	}
 	return ""
+}
+
+// failureIn returns the error_type of what a handler returned.
+func failureIn(result mcp.Result, err error) string {
+	if err != nil {
+		return failureCode(err)
+	}
+	if called, ok := result.(*mcp.CallToolResult); ok && called != nil && called.IsError {
+		return failedTool
+	}
+	return ""
+}
+
+// failureCode returns the code of an error as a label.
+func failureCode(err error) string {
+	var e *jsonrpc.Error
+	if errors.As(err, &e) && slices.Contains(failureCodes(), e.Code) {
+		return strconv.FormatInt(e.Code, 10)
+	}
+	return otherLabel
 }
 
 // Values of network_transport.

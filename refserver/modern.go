@@ -152,6 +152,7 @@ func (h *Handler) singleWith(w http.ResponseWriter, r *http.Request, body []byte
 	for _, name := range []string{headerCall, headerSession, headerCursor} {
 		r.Header.Del(name) // these revisions ignore them, the SDK does not
 	}
+	r.Header.Set(headerAlone, transportOf(r))
 	h.sessionless.sdk.ServeHTTP(&timedWriter{w, http.NewResponseController(w), h.cfg.WriteTimeout, gone}, r)
 	return nil
 }

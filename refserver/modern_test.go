@@ -85,6 +85,10 @@ func TestModernBesideSessions(t *testing.T) {
 		if resp.StatusCode != 200 || resp.Header.Get("Mcp-Session-Id") != "" || strings.Contains("\n"+string(body), "\nid:") {
 			t.Errorf("%s %v\n%s", resp.Status, resp.Header, body)
 		}
+		calls := `operation_duration_seconds_count{error_type="",mcp_method_name="tools/call",mcp_protocol_version="2026-07-28",network_transport="tcp"} 1`
+		if text := exposition(r); !strings.Contains(text, calls) {
+			t.Errorf("the call is not measured:\n%s", text)
+		}
 		if n := strings.Count(string(body), `"notifications/progress"`); n != 3 || !strings.Contains(string(body), `"resultType":"complete"`) {
 			t.Errorf("%d messages\n%s", n, body)
 		}

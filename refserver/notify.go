@@ -55,16 +55,33 @@ func unchanged(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// alone serves a call without a session: what leads to its client is its own request. The
-// response is given away when the handler returns; whether the client still took it is
-// known to nobody.
-func alone(next mcp.MethodHandler, session *mcp.ServerSession) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		count := func(int) {}
-		result, err := next(WithOutlet(ctx, notifier{session}, func(f func(int)) { count = f }), method, req)
-		if err == nil && ctx.Err() == nil {
-			count(1)
+// alone serves a request without a session, which came by a transport, and measures it.
+func (h *Handler) alone(next mcp.MethodHandler, transport string) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
+		begun := time.Now()
+		session, ok := req.GetSession().(*mcp.ServerSession)
+		if ok && method == methodCall {
+			result, err = calledAlone(ctx, next, session, req)
+		} else {
+			result, err = next(ctx, method, req)
 		}
+		revision := req.GetExtra().Header.Get(headerVersion)
+		if revision != revisionModern && !supported(revision) {
+			revision = ""
+		}
+		h.metrics.operations.observe(operation{methodLabel(method), failureIn(result, err), revision, transport}, time.Since(begun))
 		return result, err
 	}
+}
+
+// calledAlone serves a call without a session: what leads to its client is its own
+// request. The response is given away when the handler returns; whether the client still
+// took it is known to nobody.
+func calledAlone(ctx context.Context, next mcp.MethodHandler, session *mcp.ServerSession, req mcp.Request) (mcp.Result, error) {
+	count := func(int) {}
+	result, err := next(WithOutlet(ctx, notifier{session}, func(f func(int)) { count = f }), methodCall, req)
+	if err == nil && ctx.Err() == nil {
+		count(1)
+	}
+	return result, err
 }

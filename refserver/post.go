@@ -19,6 +19,7 @@ const bodyTime = 30 * time.Second
 // post serves one client message ("2025-11-25 transports, Sending Messages").
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) *refusal {
 	r.Header.Del(headerCall)
+	r.Header.Del(headerAlone)
 	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
 		return refuse(http.StatusNotAcceptable, "Accept must list application/json and text/event-stream")
 	}
