@@ -314,10 +314,11 @@ func TestHeldBytesComeOutWhole(t *testing.T) {
 			events.Store(200)
 		}
 		s := serve(t, up, Config{Plan: plan(t, 3, f)})
-		tr := &http.Transport{}
 		var wg sync.WaitGroup
-		for range 6 { // that share the proxy's buffers
+		for range 6 { // that share the proxy's buffers; a link each, so that none is used again or dialled in vain
 			wg.Go(func() {
+				tr := &http.Transport{}
+				defer tr.CloseIdleConnections()
 				got, err := post(t, &http.Client{Transport: tr}, s.addr)
 				var k int64
 				if _, bad := fmt.Sscanf(got, "id: %d-", &k); bad != nil || err != nil || got != text(k) {
@@ -326,7 +327,6 @@ func TestHeldBytesComeOutWhole(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		tr.CloseIdleConnections()
 		for range s.Snapshot().Links {
 			if a := <-s.ended; len(a.Injections) != 1 && f.Kind != chaos.ChunkEnd || a.End != EndClient || !a.Exchanges[0].Complete {
 				t.Errorf("%v: %+v", f, a)
