@@ -110,6 +110,9 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if warning := f.access.Warning(ln); warning != "" {
+		cmd.PrintErrln("warning:", warning)
+	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	go func() { // ends with the command

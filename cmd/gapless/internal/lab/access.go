@@ -73,8 +73,22 @@ func Listen(addr string) (net.Listener, error) {
 // LoopbackOnly closes a listener that other machines can reach, and says so. What it is
 // for is not meant for them.
 func LoopbackOnly(ln net.Listener) (net.Listener, error) {
-	if at, ok := ln.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+	if exposed(ln) {
 		return nil, errors.Join(errors.New("it can be reached from other machines, without TLS or a token: --yes says that it may"), ln.Close())
 	}
 	return ln, nil
+}
+
+// Warning is what whoever started a server should know about its listener, "" if nothing.
+func (a Access) Warning(ln net.Listener) string {
+	if a.Tokens != "" || !exposed(ln) {
+		return ""
+	}
+	return ln.Addr().String() + " can be reached from other machines, and whoever reaches it may use it: --tokens FILE lets in only those who have a token"
+}
+
+// exposed tells whether other machines can reach a listener.
+func exposed(ln net.Listener) bool {
+	at, ok := ln.Addr().(*net.TCPAddr)
+	return ok && !at.IP.IsLoopback()
 }

@@ -250,3 +250,19 @@ func TestNoCredentialIsShown(t *testing.T) {
 
 // quietLog drops what net/http says of links that were cut.
 func quietLog() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// A server that anybody can reach and use says so, and no other.
+func TestAccess_Warning(t *testing.T) {
+	for _, tc := range []struct {
+		addr, tokens string
+		warns        bool
+	}{{"0.0.0.0:0", "", true}, {"127.0.0.1:0", "", false}, {"0.0.0.0:0", "file", false}} {
+		ln := listen(t, "tcp", tc.addr)
+		if got := (Access{Tokens: tc.tokens}).Warning(ln); (got != "") != tc.warns {
+			t.Errorf("%s with tokens %q: %q", tc.addr, tc.tokens, got)
+		}
+		if err := ln.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
