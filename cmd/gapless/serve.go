@@ -25,6 +25,7 @@ type serveFlags struct {
 	access         lab.Access
 	yes            bool
 	dialect        string
+	streams        streamsFlags
 }
 
 func newServeCommand(halt <-chan struct{}) *cobra.Command {
@@ -35,15 +36,17 @@ func newServeCommand(halt <-chan struct{}) *cobra.Command {
 		Long: `Run the reference server: a go-sdk server whose streams resume, with the tool
 emit. Requests of 2026-07-28, which has no sessions, are served beside them.
 --dialect umcp is another server: an event stream per session, and nothing
-resumes. The URL of the endpoint is the first line on stdout; with --http, "admin
-URL" is the second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
+resumes. --dialect streams is a third: streams that resume on any link, over HTTP,
+WebSocket and pipes. The URL of the endpoint is the first line on stdout; with
+--http, "admin URL" is the second: /metrics, /ledger/take, /healthz and
+/debug/pprof. With --stdio nothing is on stdout but the protocol.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &f) },
 	}
 	flags, s := cmd.Flags(), &f.server
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8931", "listen on `HOST:PORT` or unix:PATH; port 0 picks one")
 	flags.StringVar(&f.http, "http", "", "listen on `HOST:PORT` for metrics, ledger and profiles; empty: not at all")
-	flags.StringVar(&f.dialect, "dialect", "resume", "`DIALECT` of its streams: resume or umcp")
+	flags.StringVar(&f.dialect, "dialect", "resume", "`DIALECT` of its streams: resume, umcp or streams")
 	flags.StringVar(&s.Store, "store", s.Store, "event `STORE`: memory or none")
 	flags.StringVar(&s.Delivery, "delivery", s.Delivery, "how events get to connections: follow (walk the log) or handoff (replay, then attach)")
 	flags.StringVar(&s.Lock, "lock", s.Lock, "which streams share the locks of store and delivery: stream, session or global")
@@ -56,6 +59,7 @@ URL" is the second: /metrics, /ledger/take, /healthz and /debug/pprof.`,
 	flags.BoolVar(&f.fixtures, "fixtures", false, "add the tools, prompts and resources of the official conformance suite")
 	flags.BoolVar(&f.yes, "yes", false, "other machines may reach --http")
 	addAccessFlags(cmd, &f.access)
+	addStreamsFlags(cmd, &f.streams)
 	flags.BoolVar(&f.leaveWithStdin, "leave-with-stdin", false, "end when stdin does")
 	cobra.CheckErr(flags.MarkHidden("leave-with-stdin"))
 	return cmd
@@ -99,8 +103,20 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	if err := p.Built(); err != nil {
 		return usageError{err}
 	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	go func() { // ends with the command
+		select {
+		case <-f.halt:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if f.streams.stdio {
+		return f.serveStdio(ctx, cmd)
+	}
 	reference, err := lab.NewReference(lab.ServeConfig{
-		Dialect: f.dialect, Server: f.server, Version: version(), Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+		Dialect: f.dialect, Streams: f.streams.config, Server: f.server, Version: version(), Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 		Fixtures: f.fixtures, Access: f.access,
 	})
 	if err != nil {
@@ -113,15 +129,6 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	if warning := f.access.Warning(ln); warning != "" {
 		cmd.PrintErrln("warning:", warning)
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
-	go func() { // ends with the command
-		select {
-		case <-f.halt:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	if f.leaveWithStdin {
 		go func() { // ends with stdin or with the process
 			_, _ = io.Copy(io.Discard, cmd.InOrStdin())
@@ -133,12 +140,21 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 
 // fitDialect refuses the flags that mean nothing to the dialect.
 func (f *serveFlags) fitDialect(changed func(string) bool) error {
+	if f.streams.stdio {
+		return f.fitStdio(changed)
+	}
+	if f.dialect == "streams" {
+		return f.fitStreams(changed)
+	}
+	if err := refuseFlags(changed, "it belongs to dialect streams", streamsOnly()...); err != nil {
+		return err
+	}
 	switch f.dialect {
 	case "resume":
 		return nil
 	case "umcp":
 	default:
-		return fmt.Errorf("--dialect %s: it is resume or umcp", f.dialect)
+		return fmt.Errorf("--dialect %s: it is resume, umcp or streams", f.dialect)
 	}
 	if changed("store") && f.server.Store != "none" {
 		return fmt.Errorf("--store %s: dialect umcp keeps no events: leave it out, or say none", f.server.Store)

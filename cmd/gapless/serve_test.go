@@ -187,7 +187,7 @@ func TestServe_SaysWhatItCannotDo(t *testing.T) {
 		"origin that is none":            {[]string{"--allow-origin", "app.example"}, `origin "app\.example" is not http`},
 		"host with a port":               {[]string{"--allow-host", "app.example:80"}, `host "app\.example:80" is not a name without a port`},
 		"negative sessions":              {[]string{"--max-sessions", "-1"}, `a limit is negative`},
-		"dialect that is none":           {[]string{"--dialect", "tea"}, `--dialect tea: it is resume or umcp`},
+		"dialect that is none":           {[]string{"--dialect", "tea"}, `--dialect tea: it is resume, umcp or streams`},
 		"umcp with a store":              {[]string{"--dialect", "umcp", "--store", "memory"}, `--store memory: dialect umcp keeps no events`},
 		"umcp with a delivery":           {[]string{"--dialect", "umcp", "--store", "none", "--delivery", "follow"}, `--delivery: dialect umcp`},
 		"umcp with a defect":             {[]string{"--dialect", "umcp", "--defect", "S03a"}, `--defect: dialect umcp`},

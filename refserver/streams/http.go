@@ -338,7 +338,7 @@ func (ses *session) run(c *call, a *attachment, gone <-chan struct{}) outcome {
 }
 
 func (s *Server) resumeHTTP(w http.ResponseWriter, r *http.Request, ses *session, req *jsonrpc.Request) {
-	out := s.newSSE(w)
+	out := s.newSSE(w, r)
 	c, failed := ses.resume(req, r.Header.Values(headerCursor), out)
 	if failed != nil {
 		writeJSON(w, http.StatusOK, errorMessage(req.ID, failed))
@@ -349,7 +349,7 @@ func (s *Server) resumeHTTP(w http.ResponseWriter, r *http.Request, ses *session
 }
 
 func (s *Server) callHTTP(w http.ResponseWriter, r *http.Request, ses *session, req *jsonrpc.Request) {
-	out := s.newSSE(w)
+	out := s.newSSE(w, r)
 	c, a, failed := ses.begin(req, out)
 	if failed != nil {
 		writeJSON(w, http.StatusBadRequest, errorMessage(jsonrpc.ID{}, failed))
@@ -374,6 +374,7 @@ type sse struct {
 	rc      *http.ResponseController
 	tag     string // of the stream; empty when its events have no ids
 	timeout time.Duration
+	own     bool // the connection carries nothing else
 	begun   bool
 	buf     []byte
 
@@ -381,8 +382,8 @@ type sse struct {
 	off bool
 }
 
-func (s *Server) newSSE(w http.ResponseWriter) *sse {
-	return &sse{w: w, rc: http.NewResponseController(w), timeout: s.cfg.WriteTimeout}
+func (s *Server) newSSE(w http.ResponseWriter, r *http.Request) *sse {
+	return &sse{w: w, rc: http.NewResponseController(w), timeout: s.cfg.WriteTimeout, own: r.ProtoMajor == 1}
 }
 
 // begin writes the head of the response, and reports whether it can go on.
@@ -395,7 +396,9 @@ func (o *sse) begin() bool {
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-cache, no-transform")
 		h.Set("X-Accel-Buffering", "no")
-		h.Set("Connection", "close")
+		if o.own {
+			h.Set("Connection", "close")
+		}
 		o.w.WriteHeader(http.StatusOK)
 	}
 	return !o.off

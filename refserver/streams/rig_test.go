@@ -498,8 +498,9 @@ func (c *httpCarrier) do(method, path, body string, header ...string) *http.Resp
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	for _, line := range header {
-		name, value, _ := strings.Cut(line, ": ")
-		req.Header.Set(name, value)
+		if name, value, ok := strings.Cut(line, ": "); ok {
+			req.Header.Set(name, value)
+		}
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {

@@ -26,8 +26,10 @@ const storeShare = 16
 
 // ServeConfig says how the reference server runs.
 type ServeConfig struct {
-	// Dialect is resume or umcp; empty means resume. Server is for resume alone.
+	// Dialect is resume, umcp or streams; empty means resume. Server is for resume alone,
+	// Streams for streams.
 	Dialect string
+	Streams StreamsConfig
 	Server  profiles.Server
 	Version string
 	Logger  *slog.Logger
@@ -111,7 +113,11 @@ func Serve(ctx context.Context, f *refserver.Fixture, ln, admin net.Listener, ou
 // not nil, until ctx is done. It prints the endpoint's URL as the first line of out and
 // "admin URL" as the second.
 func (r *Reference) Serve(ctx context.Context, ln, admin net.Listener, out io.Writer) error {
-	text := endpointURL(ln) + "\n"
+	url := endpointURL
+	if r.URL != nil {
+		url = r.URL
+	}
+	text := url(ln) + "\n"
 	if admin != nil {
 		text += "admin http://" + reachable(admin.Addr()) + "\n"
 	}

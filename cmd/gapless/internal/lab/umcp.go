@@ -20,6 +20,8 @@ type Reference struct {
 	Admin http.Handler
 	// Run serves the endpoint, its path is /mcp, on a listener until ctx is done.
 	Run func(ctx context.Context, ln net.Listener) error
+	// URL is that of the endpoint on a listener; nil: http or https, and /mcp.
+	URL func(ln net.Listener) string
 }
 
 // NewReference builds the reference server of c.Dialect.
@@ -33,8 +35,10 @@ func NewReference(c ServeConfig) (*Reference, error) {
 		return resumable(f), nil
 	case "umcp":
 		return newUMCP(c)
+	case "streams":
+		return newStreams(c)
 	}
-	return nil, fmt.Errorf("dialect %q is not one of the reference server: resume, umcp", c.Dialect)
+	return nil, fmt.Errorf("dialect %q is not one of the reference server: resume, umcp, streams", c.Dialect)
 }
 
 func resumable(f *refserver.Fixture) *Reference {
