@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/gapless-dev/gapless/refserver/store"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -73,7 +74,7 @@ func (e *emission) send(ctx context.Context) (int, error) {
 		return 0, nil // without a token there is nothing to notify progress of
 	}
 	message := newProgress(e.token, total, e.args.Bytes)
-	limit := max(emitLag/int64(max(e.args.Bytes, 128)), 16)
+	limit := e.lag()
 	pace := newPacer(e.args)
 	defer pace.stop()
 	for k := 1; k <= total; k++ {
@@ -93,7 +94,25 @@ func (e *emission) send(ctx context.Context) (int, error) {
 		e.closeIfDue(k)
 		pace.shift(e.askIfDue(ctx, k))
 	}
-	return total, nil
+	return total, e.out.Room(ctx, limit) // the response is one more
+}
+
+// lag is how many unread messages are left before the client: what emitLag says, but no
+// more than half of what the store keeps, or it would drop what the client was to get next.
+// The count of what was read may be behind by as many as append at once, so that one waits
+// for less only on a stream that has one call.
+func (e *emission) lag() int64 {
+	size := int64(max(e.args.Bytes, 128))
+	limit := max(emitLag/size, 16)
+	if e.stream == nil || e.stream.kind() == kindGet || e.stream.answers != nil {
+		return limit
+	}
+	kept, ok := e.stream.session.h.cfg.Store.(store.Bounded)
+	if !ok {
+		return limit
+	}
+	bounds := kept.Limits()
+	return max(min(limit, int64(bounds.Events)/2, min(bounds.SessionBytes, bounds.Bytes)/(2*size)), 2)
 }
 
 // due returns how many of count things, evenly spread over total messages, are to be

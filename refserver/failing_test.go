@@ -3,6 +3,7 @@ package refserver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,6 +195,25 @@ func TestDelete_WhileAHandlerIgnoresIt_EndsTheStreamAtOnce(t *testing.T) {
 
 // A client that reads slowly gets all of a burst that the store could not hold: emit
 // waits for it, as a handler that writes to a socket would.
+// A store that keeps little costs a client that stays connected nothing: emit does not run
+// ahead of it by more than the store keeps.
+func TestEmit_SmallStore_LosesNothingToAConnectedClient(t *testing.T) {
+	forDeliveries(t, func(t *testing.T, d refserver.Delivery) {
+		for _, limits := range []store.Limits{{Events: 5}, {Events: 40}, {SessionBytes: 16 << 10}, {Bytes: 64 << 10}} {
+			for _, size := range []int{100, 1000, 4000} {
+				synctest.Test(t, func(t *testing.T) {
+					p := virtual(t, refserver.Config{Delivery: d, Store: newStore(t, limits)}).open(latest)
+					s := p.emit(1, "a", fmt.Sprintf(`{"messages":300,"bytes":%d}`, size))
+					pass(time.Second) // it does not read at once
+					if got := numbers(t, s.rest()); !slices.Equal(got, upTo(300)) {
+						t.Errorf("%+v, %d bytes: got %d events of 302", limits, size, len(got))
+					}
+				})
+			}
+		}
+	})
+}
+
 func TestEmit_SlowReader_IsWaitedFor(t *testing.T) {
 	forDeliveries(t, func(t *testing.T, d refserver.Delivery) {
 		synctest.Test(t, func(t *testing.T) {
