@@ -90,6 +90,11 @@ func (p *Plan) beside(o *population, n uint32) []Planned {
 	for _, d := range p.choose(o, n) {
 		all = append(all, p.position(o, n, d))
 	}
+	if p.cfg.OnGet && o == &p.gets && len(all) > 1 {
+		// What is lost behind a cut may be what another would have waited for.
+		i := draw(p.cfg.Seed, drawOnly, uint64(n)) % uint64(len(all))
+		all = all[i : i+1]
+	}
 	p.spread(n, all, false, 0)
 	return all
 }

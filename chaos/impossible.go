@@ -13,11 +13,13 @@ func Impossible(k Kind, p Place, seat Seat, cfg PlanConfig) string {
 	}
 	spec := places[p]
 	switch {
+	case cfg.OnGet && p != GetStream && p != Initialize:
+		return "the messages of the load come on GET streams"
 	case p == AfterPriming && (!cfg.Priming || !cfg.IDs):
 		return "the target sends no priming event"
 	case (p == BetweenEvents || p == MidEvent || p == GetStream) && cfg.Messages == 0:
 		return "the call sends no message before its response"
-	case p == GetStream && cfg.GetStreams == 0:
+	case p == GetStream && cfg.GetStreams == 0 && !cfg.OnGet:
 		return "the load has no standalone GET streams"
 	case p == Initialize && cfg.Sessions == 0:
 		return "it is not known how many sessions there are"

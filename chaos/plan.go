@@ -34,6 +34,9 @@ type PlanConfig struct {
 	// standalone GET streams there are; their numbers go from FirstGet on.
 	Sessions, GetStreams int
 	FirstGet             uint32
+	// OnGet: the messages of the load come on GET streams which nothing resumes. Its streams
+	// are GET streams then, none come besides, and each meets one fault at most.
+	OnGet bool
 	// Start and Stop are the window of the run in which faults strike; Stop 0: to its end.
 	// A fault whose position is passed outside of it strikes at its next one, if any.
 	Start, Stop time.Duration
@@ -132,6 +135,9 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 		gets:     population{first: cfg.FirstGet, count: cfg.GetStreams},
 		sessions: population{first: 1, count: cfg.Sessions},
 	}
+	if cfg.OnGet {
+		p.gets, p.load.count = p.load, 0
+	}
 	asked, possible := false, false
 	for i := range cfg.Mix {
 		switch f := &cfg.Mix[i]; {
@@ -160,7 +166,7 @@ func (p *Plan) share(f *Fault, number uint64) bool {
 	at := f.At
 	if len(at) == 0 {
 		for _, place := range AllPlaces() {
-			if place.DrawnByDefault() && misfit(f.Kind, place) == "" {
+			if (place.DrawnByDefault() || p.cfg.OnGet && place == GetStream) && misfit(f.Kind, place) == "" {
 				at = append(at, place)
 			}
 		}
@@ -219,7 +225,7 @@ func (it item) onceOnly() bool {
 // checkOnce refuses mixes that ask for more than a stream has of those places it has
 // once.
 func (p *Plan) checkOnce() error {
-	if !p.cfg.IDs {
+	if !p.cfg.IDs || p.cfg.OnGet {
 		return nil // one cut per stream in any case
 	}
 	want := 0

@@ -112,6 +112,10 @@ type Config struct {
 	// request says for itself what it needs, and a cut call cannot be resumed: it is made
 	// again once, under a new id.
 	Modern bool
+	// UMCP speaks the contract of uMCP: each stream has a session to itself, whose event
+	// stream carries the messages of its call while the response comes on the POST. Nothing
+	// is resumed: after a cut the event stream is asked for again.
+	UMCP bool
 	// Calls are what arrivals call, by Arrival.Call: at least as many as the plan draws from.
 	Calls []Call
 	// Raw, if set, is given each message of a stream as it came, from the stream's goroutine;
@@ -212,7 +216,7 @@ func (c Config) Validate() error {
 	} {
 		complain(d.d < 0, "%s must not be negative: %v", d.name, d.d)
 	}
-	return errors.Join(append(errs, c.validateCalls(), c.validateModern(), c.lacking())...)
+	return errors.Join(append(errs, c.validateCalls(), c.validateModern(), c.validateUMCP(), c.lacking())...)
 }
 
 func (c Config) withDefaults() Config {

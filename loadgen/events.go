@@ -232,6 +232,7 @@ func (s *stream) follow(ctx context.Context, c history.Class, at time.Duration) 
 	case history.ClassProgress, history.ClassNotification:
 		if s.num.own { // a stream carries what it likes besides
 			s.advance()
+			s.heardOn = true
 		}
 	case history.ClassResponse, history.ClassError:
 		if string(s.msg.ID) == s.id && !s.responded {
@@ -240,10 +241,13 @@ func (s *stream) follow(ctx context.Context, c history.Class, at time.Duration) 
 			s.measure(Completion, at-s.a.Due)
 		}
 	}
-	if !was && s.done() {
-		s.l.limit(limits{until: at + s.r.c.Tail, end: history.EndOpen})
+	s.heard = at
+	if s.l != nil {
+		if !was && s.done() {
+			s.l.limit(limits{until: at + s.r.c.Tail, end: history.EndOpen})
+		}
+		s.l.lim.since = at
 	}
-	s.heard, s.l.lim.since = at, at
 	s.gained, s.mattered = true, true
 	switch {
 	case !s.begun:
@@ -266,6 +270,9 @@ func (s *stream) follow(ctx context.Context, c history.Class, at time.Duration) 
 // resume from. Later the limit moves with every message, and the deadline of the link
 // only when it has passed.
 func (s *stream) arm() {
+	if s.l == nil || s.r.c.UMCP {
+		return
+	}
 	lim := &s.l.lim
 	if lim.idle == 0 && !s.done() && !s.cancelled && len(s.rd.Cursor()) > 0 {
 		lim.idle, lim.since = s.r.c.Idle, s.r.now()

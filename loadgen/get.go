@@ -9,8 +9,8 @@ import (
 	"github.com/gapless-dev/gapless/loadgen/wire"
 )
 
-// hears reports whether this is a standalone GET stream.
-func (s *stream) hears() bool { return s.a.Kind == history.StreamGet }
+// hears reports whether the messages come on a GET stream of the session.
+func (s *stream) hears() bool { return s.a.Kind == history.StreamGet || s.r.c.UMCP }
 
 // seat waits until no other GET stream of the session is open: two at once would leave
 // it to the target on which of them a message comes (2025-11-25 transports, Multiple
@@ -27,12 +27,13 @@ func (s *session) seat(ctx context.Context) bool {
 // listen opens a standalone GET stream. Once it is open the call is made that emits on
 // it; from then on it is read, and taken up again, like the stream of a POST.
 func (s *stream) listen(ctx context.Context) history.Outcome {
-	if !s.sess.seat(ctx) {
-		return history.OutcomeUndecided
+	o, ok := s.settleIn(ctx)
+	if !ok {
+		return o
 	}
 	s.seated = true
 	s.name()
-	o, _ := s.get(ctx, history.Exchange{Call: uint8(s.a.Call)})
+	o, _ = s.get(ctx, history.Exchange{Call: uint8(s.a.Call)})
 	return o
 }
 
@@ -80,6 +81,9 @@ func (s *stream) emit(ctx context.Context) history.Outcome {
 func (s *stream) done() bool {
 	if !s.hears() || !s.responded {
 		return s.responded
+	}
+	if s.of.Expected == 0 { // a target that nobody knows yet
+		return s.refusedCall
 	}
 	return s.seen >= s.of.Expected || s.last >= int64(s.of.Expected) || s.refusedCall
 }

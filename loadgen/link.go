@@ -74,6 +74,9 @@ func (l *link) begin(ctx context.Context, of *stream, lim limits) (stop func() b
 	if of == nil {
 		return context.AfterFunc(ctx, l.interrupt)
 	}
+	if of.due() {
+		l.nudge()
+	}
 	l.r.flying.add(l)
 	return l.landed
 }
@@ -127,10 +130,16 @@ func (l *link) limit(lim limits) {
 	l.lim = lim
 	first, _ := lim.first()
 	_ = l.SetReadDeadline(l.r.instant(first))
-	if l.ctx.Err() != nil {
+	switch {
+	case l.ctx.Err() != nil:
 		l.interrupt()
+	case l.of != nil && l.of.due():
+		l.nudge()
 	}
 }
+
+// nudge makes the next read that would wait look at the limits first.
+func (l *link) nudge() { _ = l.SetReadDeadline(time.Unix(1, 0)) }
 
 // Read reads from the link until a limit is over. The limits move with every event,
 // the deadline of the link only when it has passed: a read costs no timer.
@@ -176,6 +185,9 @@ func (l *link) expired() bool {
 	if l.ctx.Err() != nil {
 		l.over = stopEnd(l.ctx)
 		return true
+	}
+	if l.of != nil {
+		l.of.hear(l.ctx)
 	}
 	first, end := l.lim.first()
 	if l.r.now() >= first {

@@ -112,10 +112,10 @@ func (s *stream) next(end history.End) history.Outcome {
 	return s.sever(history.OutcomeFailed)
 }
 
-// resumable reports whether there is a way back: a cursor, or a GET stream whose call is
-// still to be made.
+// resumable reports whether there is a way back: a cursor, a GET stream whose call is
+// still to be made, or the event stream of a session.
 func (s *stream) resumable() bool {
-	return !s.r.c.Modern && (len(s.rd.Cursor()) > 0 || s.hears() && !s.called)
+	return !s.r.c.Modern && (len(s.rd.Cursor()) > 0 || s.hears() && !s.called || s.r.c.UMCP)
 }
 
 // refused tells a refusal for good from a status that another attempt may change.

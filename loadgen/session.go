@@ -192,7 +192,7 @@ func (s *session) later(id string) {
 	if s.hasID = id != ""; s.hasID {
 		s.fields = append(s.fields, wire.Field{Name: "Mcp-Session-Id", Value: id})
 	}
-	if s.target.Revision >= "2025-06-18" {
+	if s.target.Revision >= "2025-06-18" || s.r.c.UMCP { // which asks for it in all revisions
 		s.fields = append(s.fields, wire.Field{Name: "MCP-Protocol-Version", Value: s.target.Revision})
 	}
 }
@@ -313,7 +313,23 @@ func (s *session) exchange(ctx context.Context, req *wire.Request, again bool, r
 }
 
 func (s *session) attempt(ctx context.Context, l *link, req *wire.Request, read func(*link, *wire.Response) error) error {
-	stop := l.begin(ctx, nil, limits{until: s.r.now() + s.r.c.Handshake, end: history.EndDeadline})
+	return s.attemptUntil(ctx, l, req, s.r.now()+s.r.c.Handshake, read)
+}
+
+// carry carries one exchange of the session that may take until then.
+func (s *session) carry(ctx context.Context, req *wire.Request, until time.Duration, read func(*link, *wire.Response) error) error {
+	if err := s.r.authorize(ctx, req); err != nil {
+		return err
+	}
+	l, err := s.link(ctx)
+	if err != nil {
+		return &UnreachableError{s.r.c.URL, unsent{err}}
+	}
+	return s.attemptUntil(ctx, l, req, until, read)
+}
+
+func (s *session) attemptUntil(ctx context.Context, l *link, req *wire.Request, until time.Duration, read func(*link, *wire.Response) error) error {
+	stop := l.begin(ctx, nil, limits{until: until, end: history.EndDeadline})
 	x := Exchange{Session: s.number, Link: l.id}
 	if s.opener != nil {
 		x.Stream, x.Handshake, x.HandshakeOf = s.opener.a.Stream, s.opener, s.opener.obs

@@ -34,6 +34,9 @@ type stream struct {
 	cancelled   bool
 	several     bool // the event at hand is a batch
 	severed     bool // cut, and nothing leads back
+	heardOn     bool // a message of the call came in this exchange
+
+	aside *aside // the call that is made beside the stream; nil until then
 
 	rd  wire.Reader
 	msg wire.Message
@@ -82,6 +85,9 @@ func (s *stream) run(ctx context.Context, a Arrival) {
 	began := s.r.now()
 	o := s.call(ctx, began-a.Due)
 	s.abandon(ctx, o)
+	if s.r.c.UMCP {
+		s.leave(ctx)
+	}
 	switch {
 	case s.sample != nil && o == history.OutcomeCompleted:
 		s.probe(ctx)
@@ -132,10 +138,13 @@ func (s *stream) call(ctx context.Context, late time.Duration) history.Outcome {
 	}
 	for o == history.OutcomeNone {
 		if o = s.pause(ctx); o == history.OutcomeNone {
+			o = s.settleAside(ctx)
+		}
+		if o == history.OutcomeNone {
 			o = s.resume(ctx)
 		}
 	}
-	if s.seated {
+	if s.seated && !s.r.c.UMCP {
 		<-s.sess.hearing
 	}
 	return o
@@ -165,13 +174,15 @@ func (s *stream) resume(ctx context.Context) history.Outcome {
 
 // resumes reports whether the exchange goes on from a cursor. Only a GET stream whose
 // call has not been made yet may begin again without one.
-func (s *stream) resumes() bool { return s.attempt > 0 && len(s.rd.Cursor()) > 0 }
+func (s *stream) resumes() bool {
+	return s.attempt > 0 && (len(s.rd.Cursor()) > 0 || s.r.c.UMCP && s.called)
+}
 
 // get asks for an event stream and reads it; false means that it never began to.
 func (s *stream) get(ctx context.Context, x history.Exchange) (history.Outcome, bool) {
 	fields := make([]wire.Field, 0, len(s.sess.fields)+2)
 	fields = append(fields, wire.Field{Name: "Accept", Value: "text/event-stream"})
-	if x.Resume {
+	if x.Resume && len(s.rd.Cursor()) > 0 {
 		fields = append(fields, wire.Field{Name: "Last-Event-ID", Value: string(s.rd.Cursor())})
 	}
 	req := wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: append(fields, s.sess.fields...)}
@@ -191,7 +202,7 @@ func (s *stream) get(ctx context.Context, x history.Exchange) (history.Outcome, 
 	switch {
 	case s.cancelled:
 		return history.OutcomeCancelled, true
-	case s.done():
+	case s.complete(end):
 		return history.OutcomeCompleted, true
 	case s.doomed != history.OutcomeNone:
 		return s.doomed, true
@@ -215,6 +226,7 @@ func (s *stream) resumed(o history.Outcome) {
 func (s *stream) begin(l *link, x history.Exchange) {
 	s.l = l
 	s.got, s.status, s.struck, s.madeUp, s.busy, s.gained, s.mattered, s.events = false, 0, false, false, false, false, false, 0
+	s.heardOn = false
 	s.missed, s.lastEvent = -1, 0
 	s.rec.Attempt = uint16(min(s.attempt, 1<<16-1))
 	s.rec.Link = 0
@@ -243,6 +255,10 @@ func (s *stream) unreachable(ctx context.Context, o history.Outcome) history.Out
 func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, error) {
 	l := s.l
 	stop := l.begin(ctx, s, s.limits())
+	if s.aside != nil {
+		s.aside.reader.Store(l)
+		s.hear(ctx)
+	}
 	l.Begin(Exchange{
 		Session: s.a.Session, Stream: s.a.Stream, Attempt: s.attempt, Link: l.id, Resume: s.resumes(), Get: s.hears(),
 		Observer: s, Opened: s.obs, Others: s.others(), Delivered: s.seen, Expected: s.of.Expected,
@@ -256,6 +272,9 @@ func (s *stream) exchange(ctx context.Context, req *wire.Request) (history.End, 
 		end = s.broken(err)
 	}
 	s.note()
+	if s.aside != nil {
+		s.aside.reader.Store(nil)
+	}
 	s.got, s.l = l.got, nil
 	mine := stop() // else the stop of the run is about to touch the link
 	if l.End() && mine && err == nil && resp.Reusable() {
@@ -284,6 +303,9 @@ func (s *stream) leaves(at time.Duration) {
 
 // limits are those of an exchange that begins now.
 func (s *stream) limits() limits {
+	if s.r.c.UMCP {
+		return s.listening()
+	}
 	lim := limits{until: s.deadline, end: history.EndDeadline}
 	if len(s.rd.Cursor()) > 0 {
 		lim.idle, lim.since = s.r.c.Idle, s.r.now()
@@ -320,7 +342,9 @@ func (s *stream) take(ctx context.Context, resp *wire.Response) history.End {
 	case h.Body == history.BodySSE:
 		s.caughtUp(s.headAt)
 		if s.hears() && !s.called {
-			if s.doomed = s.emit(ctx); s.doomed != history.OutcomeNone {
+			if s.r.c.UMCP {
+				s.callAside(ctx)
+			} else if s.doomed = s.emit(ctx); s.doomed != history.OutcomeNone {
 				return history.EndOpen
 			}
 		}

@@ -59,6 +59,7 @@ func (p Profile) check() findings {
 		f.add("version", "version %d; this gapless reads version 1", p.Version)
 	}
 	p.checkTarget(&f)
+	p.checkUMCP(&f)
 	p.checkServer(&f)
 	p.checkLoad(&f)
 	p.checkCalls(&f)
@@ -90,6 +91,28 @@ func (p Profile) checkTarget(f *findings) {
 		f.add("target.tls", "a client certificate needs both cert and key")
 	}
 	f.least("target.pid", t.PID, 0)
+}
+
+// checkUMCP reports what the dialect umcp has no use for.
+func (p Profile) checkUMCP(f *findings) {
+	if p.Target.Dialect != "umcp" {
+		return
+	}
+	if p.Target.Transport == "stdio" {
+		f.add("target.transport", "transport stdio has no connections, which is what dialect umcp is about")
+	}
+	if p.Load.GetStreams > 0 {
+		f.add("load.get_streams", "get_streams in dialect umcp: each stream of the load is the GET stream of its session")
+	}
+	if p.Load.Hold && p.Load.Streams > p.SessionCount() {
+		f.add("load.hold", "hold with %d streams in %d sessions: in dialect umcp a session has one stream, so they are never open together",
+			p.Load.Streams, p.SessionCount())
+	}
+	for _, name := range []string{"store", "delivery", "lock", "retry", "on_conflict", "defect", "limits"} {
+		if path := "server." + name; p.Explicit(path) && (name != "store" || p.Server.Store != "none") {
+			f.add(path, "%s: in dialect umcp the reference server keeps nothing and resumes nothing", name)
+		}
+	}
 }
 
 func checkOAuth(f *findings, t Target) {

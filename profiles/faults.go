@@ -22,7 +22,7 @@ func (p Profile) checkFaults(f *findings) {
 	}
 	for i, item := range fs.Mix {
 		for k, place := range item.At {
-			if place == "get-stream" && p.Load.GetStreams == 0 {
+			if place == "get-stream" && p.Load.GetStreams == 0 && p.Target.Dialect != "umcp" {
 				f.add(fmt.Sprintf("faults.mix[%d].at[%d]", i, k), "place get-stream without standalone GET streams; did you mean \"load: {get_streams: 1}\" beside it?")
 			}
 		}

@@ -150,9 +150,28 @@ func (l LoadModel) SessionCount() int {
 	if l.Sessions > 0 {
 		return l.Sessions
 	}
-	n := l.Streams
+	return max(1, (l.most()+9)/10)
+}
+
+// most is how many streams can be open at once.
+func (l LoadModel) most() int {
 	if l.open() {
-		n = min(l.Arrivals(), l.MaxOpen)
+		return min(l.Arrivals(), l.MaxOpen)
 	}
-	return max(1, (n+9)/10)
+	return l.Streams
+}
+
+// maxUMCPSessions is somewhat less than the 1,024 that a target of the dialect umcp keeps:
+// it may let go of one later than its client.
+const maxUMCPSessions = 1000
+
+// SessionCount is the number of sessions that share the streams. In dialect umcp a session
+// has one event stream, so there are as many as streams can be open, the canary's included,
+// up to what the contract has room for, whatever is named; further streams wait for theirs.
+func (p Profile) SessionCount() int {
+	if p.Target.Dialect == "umcp" {
+		besides := p.Load.Control*len(p.Calls) + 1 // control calls, and the canary
+		return max(1, min(p.Load.most()+besides, maxUMCPSessions))
+	}
+	return p.Load.SessionCount()
 }

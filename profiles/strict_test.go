@@ -166,7 +166,7 @@ func TestBuilt(t *testing.T) {
 		{"reference server over stdio – refused", "target: {transport: stdio}", "transport stdio of the reference server"},
 		{"url of a WebSocket – refused", "target: {url: 'ws://a/b'}", "urls of WebSockets"},
 		{"dialect – refused", "target: {dialect: streams, transport: ws}", "transport ws"},
-		{"old revision of another dialect – refused", "target: {dialect: umcp, protocol: 2025-03-26}", "dialect umcp"},
+		{"dialect without a transport of its own – refused", "target: {dialect: streams}", "dialect streams"},
 		{"store – refused", "server: {store: 'bbolt:x'}", "store bbolt:x"},
 		{"defect – refused", "server: {defect: S07}", "defect S07"},
 	} {

@@ -302,7 +302,7 @@ func labConfig(cmd *cobra.Command, p profiles.Profile, f *runFlags) (lab.Config,
 	if err != nil {
 		return lab.Config{}, fmt.Errorf("reference server: %w", err)
 	}
-	c.Start = lab.Child(exe, lab.ChildArgs(p.Server)...)
+	c.Start = lab.Child(exe, lab.ChildArgs(p)...)
 	return c, nil
 }
 

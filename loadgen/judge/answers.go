@@ -34,14 +34,14 @@ func (a *answers) onlyJSON() bool { return a.JSON > 0 && a.Streams == 0 }
 
 // answeredBy notes the head of the answer to the call's POST.
 func (s *Stream) answeredBy(h *history.Head) {
-	if s.kind != history.StreamGet && s.ex.attempt == 0 && !s.ex.injected && h.Status/100 == 2 {
+	if !s.hears() && s.ex.attempt == 0 && !s.ex.injected && h.Status/100 == 2 {
 		s.body = h.Body
 	}
 }
 
 // inJSON tells that the response at hand came in the JSON body that answered its POST.
 func (s *Stream) inJSON() bool {
-	return s.kind != history.StreamGet && s.ex.attempt == 0 && s.ex.body == history.BodyJSON
+	return !s.hears() && s.ex.attempt == 0 && s.ex.body == history.BodyJSON
 }
 
 // bare tells a call that nobody can judge since its answer was a JSON body. One that was

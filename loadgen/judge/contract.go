@@ -55,7 +55,7 @@ func (s *Stream) lossAllowed(seq int64) bool {
 		return tail && s.purged()
 	case NoPromise:
 		if tail {
-			return s.fate == fateSevered || s.fate == fateAnswered && s.tailGap
+			return s.fate == fateSevered || s.fate == fateAnswered && (s.tailGap || s.hears() && s.parted())
 		}
 		_, in := slices.BinarySearchFunc(s.gaps, seq, func(r Range, seq int64) int {
 			if seq >= r.First && seq <= r.Last {
@@ -94,7 +94,7 @@ func (s *Stream) responseAllowed() bool {
 // afterwards: its response may be missing. Where the target uses ids, a call that was
 // cut before its first one stays indeterminate.
 func (s *Stream) sever(f fate) fate {
-	if s.judge.setup.Contract != NoPromise || s.faults.cuts == 0 {
+	if s.judge.setup.Contract != NoPromise || s.faults.cuts == 0 || s.judge.setup.umcp() { // there the response has a link of its own
 		return f
 	}
 	switch f {

@@ -54,7 +54,7 @@ func (s *Stream) decideFate() (fate, fateFacts) {
 	switch {
 	case s.outcome == history.OutcomeCancelled:
 		return fateCancelled, end
-	case s.responses > 0 && (s.kind != history.StreamGet || s.outcome == history.OutcomeCompleted):
+	case s.responses > 0 && (!s.hears() || s.outcome == history.OutcomeCompleted):
 		return fateAnswered, end // the response of a GET stream's call says nothing of its messages
 	}
 	f, unfounded := s.claim()
@@ -69,7 +69,7 @@ func (s *Stream) decideFate() (fate, fateFacts) {
 // claim holds the claimed outcome against the records. unfounded tells a call that is
 // said to be indeterminate without a fault of ours.
 func (s *Stream) claim() (f fate, unfounded bool) {
-	early := s.faults.early || s.faults.vague && !s.hasID
+	early := (s.faults.early || s.faults.vague && !s.hasID) && !s.judge.setup.umcp() // no cut there leaves the call unknown
 	switch s.outcome {
 	case history.OutcomeNotSent:
 		return fateNotSent, false

@@ -188,7 +188,7 @@ func (s *Stream) claimIDs(t *idTable) {
 		t.grow(2 * s.judge.setup.Streams * len(s.ids)) // if all streams are like the first
 	}
 	for i := range s.ids {
-		if s.ids[i].check == 0 && s.kind == history.StreamGet {
+		if s.ids[i].check == 0 && s.hears() {
 			continue // the GET stream of a session may have carried other calls before
 		}
 		if t.claim(s.session, &s.ids[i], s.stream, s.msgs.Foreign > 0) {

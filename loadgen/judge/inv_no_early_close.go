@@ -10,7 +10,7 @@ func noEarlyCloseInvariant() invariant {
 		level:  LevelShould,
 		role:   func(Setup) (Role, string) { return Watched, "" },
 		fact: func(s *Stream, r *history.Record) {
-			if !s.endedByTarget(r) || s.kind == history.StreamGet { // a GET stream may be closed at any time
+			if !s.endedByTarget(r) || s.hears() { // a GET stream may be closed at any time
 				return
 			}
 			s.check(noEarlyClose, 1)

@@ -8,6 +8,8 @@ func noLossInvariant() invariant {
 			switch {
 			case s.modern():
 				return "each message of a call arrives up to its cut"
+			case s.umcp() && s.Contract == NoPromise:
+				return "each message arrives but for what falls between two links"
 			case s.Contract == NoPromise:
 				return "each message arrives but for what falls between two links, or goes with a cut call"
 			case s.Contract == Bounded:

@@ -15,7 +15,7 @@ func primedInvariant() invariant {
 			return whenResumed(s, Watched)
 		},
 		event: func(s *Stream, r *history.Record) {
-			if s.kind == history.StreamGet || s.ex.resume || s.ex.events != 1 || s.ex.body != history.BodySSE {
+			if s.hears() || s.ex.resume || s.ex.events != 1 || s.ex.body != history.BodySSE {
 				return
 			}
 			s.check(primed, 1)

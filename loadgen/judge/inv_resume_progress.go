@@ -9,6 +9,9 @@ func resumeProgressInvariant() invariant {
 		source: "derived from 2025-11-25 transports, Resumability 2 and 3",
 		level:  LevelDerived,
 		role: func(s Setup) (Role, string) {
+			if s.umcp() { // its streams are asked for again, without a cursor
+				return Watched, ""
+			}
 			if s.Faults > 0 && s.Contract != NoPromise {
 				return whenResumed(s, Demanded)
 			}
@@ -16,7 +19,7 @@ func resumeProgressInvariant() invariant {
 		},
 		event: func(s *Stream, r *history.Record) {
 			s.checkStall(r)
-			if s.ex.resume && !s.ex.ledOn && !s.now.posted && (!s.now.before || s.kind == history.StreamGet) {
+			if s.ex.resume && !s.ex.ledOn && !s.now.posted && (!s.now.before || s.hears()) {
 				s.ex.ledOn = true
 				s.check(resumeProgress, 1)
 			}

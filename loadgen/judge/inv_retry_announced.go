@@ -24,7 +24,7 @@ func retryAnnouncedInvariant() invariant {
 		fact: func(s *Stream, r *history.Record) {
 			switch {
 			case s.endedByTarget(r):
-				s.polled = s.responses == 0 || s.kind == history.StreamGet
+				s.polled = s.responses == 0 || s.hears()
 			case r.Kind == history.KindAttempt && s.polled:
 				// What was asked for shows in the attempt that follows.
 				s.polled = false

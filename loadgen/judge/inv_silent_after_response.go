@@ -8,10 +8,15 @@ func silentAfterResponseInvariant() invariant {
 		claim:  "nothing for the call arrives after its response",
 		source: "derived from 2025-11-25 transports, Sending Messages 6 (messages before the response); progress (MUST stop after completion)",
 		level:  LevelDerived,
-		role:   always,
+		role: func(s Setup) (Role, string) {
+			if s.umcp() {
+				return NotApplicable, "the response comes on a link of its own"
+			}
+			return Demanded, ""
+		},
 		event: func(s *Stream, r *history.Record) {
 			n := &s.now
-			if !n.before || !n.own || !n.message || n.response || r.Event.Class == history.ClassJunk || s.kind == history.StreamGet {
+			if !n.before || !n.own || !n.message || n.response || r.Event.Class == history.ClassJunk || s.hears() {
 				return
 			}
 			if n.allowed && s.ex.attempt > s.answeredAt {
@@ -27,7 +32,7 @@ func silentAfterResponseInvariant() invariant {
 			}
 		},
 		settle: func(s *Stream) {
-			if s.responses > 0 && s.kind != history.StreamGet { // its response comes on the POST
+			if s.responses > 0 && !s.hears() { // its response comes on the POST
 				s.check(silentAfterResponse, 1)
 			}
 		},

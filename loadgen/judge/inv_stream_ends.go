@@ -11,7 +11,7 @@ func streamEndsInvariant() invariant {
 		role:   func(Setup) (Role, string) { return Watched, "" },
 		fact: func(s *Stream, r *history.Record) {
 			if r.Kind != history.KindEnd || !s.ex.responded || s.ex.injected || s.ex.body != history.BodySSE ||
-				r.End == history.EndStopped || s.huge.any() || s.kind == history.StreamGet {
+				r.End == history.EndStopped || s.huge.any() || s.hears() {
 				return
 			}
 			s.check(streamEnds, 1)

@@ -90,7 +90,7 @@ func New(s Setup) *Judge {
 	j.setup.Modern = s.modern()
 	switch {
 	case j.setup.Contract != "":
-	case j.setup.Modern:
+	case j.setup.Modern || s.umcp():
 		j.setup.Contract = NoPromise
 	default:
 		j.setup.Contract = ExactlyOnce
@@ -376,7 +376,7 @@ func (j *Judge) mergeFaults(s *Stream) {
 	if s.responses == 0 {
 		sp.cutUnanswered++
 	}
-	if judged && (s.faults.cutAfter || s.fate == fateSevered) {
+	if judged && (s.faults.cutAfter || s.fate == fateSevered || j.setup.umcp()) {
 		sp.judgedCuts++
 	}
 }

@@ -111,13 +111,13 @@ func (s *Stream) vagueError() bool { return s.errors > 0 && s.faults.cuts == 0 }
 // The missing end of an unanswered call is no loss: its response is missing too.
 func (s *Stream) tailDue() bool {
 	return s.fate == fateAnswered || s.fate == fateRefused ||
-		s.kind == history.StreamGet && s.fate == fateFailed && s.responses > 0
+		s.hears() && s.fate == fateFailed && s.responses > 0
 }
 
 // lateTail counts the missing end of a GET stream that stayed silent although its call
 // was answered: lost, if the generator has an alibi.
 func (s *Stream) lateTail() int64 {
-	if s.kind == history.StreamGet && s.fate == fateTooLate && s.responses > 0 {
+	if s.hears() && s.fate == fateTooLate && s.responses > 0 {
 		return s.msgs.Undecided
 	}
 	return 0

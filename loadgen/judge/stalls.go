@@ -42,7 +42,7 @@ func (s *Stream) stallLimit() time.Duration {
 // overdue tells that everything of the call must have been emitted by an instant. That of
 // a GET stream's call was when its response came.
 func (s *Stream) overdue(at time.Duration) bool {
-	if s.kind == history.StreamGet {
+	if s.hears() {
 		return s.stallLimit() > 0 && s.responses > 0 && at-s.answeredOn > time.Second
 	}
 	limit := s.stallLimit()
@@ -67,7 +67,7 @@ func (s *Stream) checkStall(r *history.Record) {
 	since := max(x.headAt, x.cameAt)
 	x.cameAt = r.At
 	if r.At-since > atOnce {
-		s.stall.live = s.stall.live || s.kind != history.StreamGet && s.stallLimit() > 0 && r.At-s.begunAt > s.stallLimit()
+		s.stall.live = s.stall.live || !s.hears() && s.stallLimit() > 0 && r.At-s.begunAt > s.stallLimit()
 		s.stall.armed = false
 		return
 	}

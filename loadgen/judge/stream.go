@@ -203,7 +203,7 @@ func (s *Stream) note(r *history.Record) {
 	s.huge.note(e)
 	n.message = e.Class >= history.ClassProgress
 	n.response = !e.Late && e.Owner == history.OwnerSelf && (e.Class == history.ClassResponse || e.Class == history.ClassError)
-	n.posted = n.response && s.kind == history.StreamGet
+	n.posted = n.response && s.hears()
 	if !n.posted && !e.Late {
 		s.ex.events++
 		s.led = s.led || s.ex.resume
@@ -244,7 +244,7 @@ func (s *Stream) answer(r *history.Record) {
 			s.reanswered++
 		}
 	} else {
-		s.tailGap = !s.ex.numbered && s.ex.attempt > 0
+		s.tailGap = !s.hears() && !s.ex.numbered && s.ex.attempt > 0
 		s.answeredOn = r.At
 		s.plain = s.inJSON()
 	}

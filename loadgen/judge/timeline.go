@@ -246,7 +246,8 @@ type Step struct {
 
 	// Request. Resume tells a GET with a cursor from the POST; Asked is the
 	// reconnection time that the server announced, Waited how long the client waited.
-	Resume        bool
+	// Get tells that the stream began with a GET as well.
+	Resume, Get   bool
 	Asked, Waited time.Duration
 	// Head. Body is none, sse, json or other; Missed is -1 when the target does not
 	// say what it will replay. Retry is what it was found to ask for, when a later
@@ -287,7 +288,7 @@ func (t *timeline) export(s *Stream) []Step {
 		}
 		switch st.kind {
 		case stepRequest:
-			x.Resume = st.attempt > 0
+			x.Resume, x.Get = st.attempt > 0, s.hears()
 			x.Asked, x.Waited = time.Duration(st.a), time.Duration(st.b)
 			if head >= 0 {
 				out[head].Retry = x.Asked

@@ -71,7 +71,7 @@ func (x *experiment) control(ctx context.Context) (*control, error) {
 		return nil, err
 	}
 	plan, err := loadgen.NewPlan(loadgen.PlanConfig{
-		Seed: x.c.Seed, Streams: n * len(x.c.Profile.Calls), Sessions: x.c.Profile.Load.SessionCount(),
+		Seed: x.c.Seed, Streams: n * len(x.c.Profile.Calls), Sessions: x.c.Profile.SessionCount(),
 		Kind: history.StreamControl, First: uint32(load.Total() + 1), Weights: weights(x.c.Profile),
 	})
 	if err != nil {
@@ -205,12 +205,13 @@ func (x *experiment) generator(plan loadgen.Plan) (loadgen.Config, error) {
 		},
 		Idle: p.Resume.Idle.Std(), Drain: p.Load.Drain.Std(),
 		Seed: x.c.Seed, Name: x.c.Name, Secret: x.c.Secret, Start: x.began,
-		Batches: p.Target.Protocol == "2025-03-26", Halt: x.c.Halt,
+		Batches: p.Target.Protocol == "2025-03-26" && !speaksUMCP(p), Halt: x.c.Halt,
 	}
 	if p.Resume.Jitter == 0 {
 		cfg.Resume.Jitter = -1 // none; its own 0 would mean the default
 	}
 	cfg.Header, cfg.Credential, cfg.Modern = fields(p.Target.Headers), x.endpoint.Credential, p.Target.Dialect == "modern"
+	cfg.UMCP = speaksUMCP(p)
 	cfg.MaxRate = p.Target.MaxRate.PerSecond()
 	return cfg, nil
 }

@@ -224,7 +224,7 @@ func (x *experiment) prepare(c *control) (trial, error) {
 		Revision: c.target.Revision, Dialect: p.Target.Dialect, Transport: p.Target.Transport, Contract: judge.Contract(p.Judge.Contract),
 		Oracle: judge.Oracle(p.Judge.Oracle), Strict: p.Judge.Strict, Ignore: p.Judge.Ignore,
 		Calls: callSetups(p, twins), Ledger: x.ledger != nil,
-		Reach: reach(p), Probes: p.Judge.Probes, Sessions: c.target.Sessions,
+		Reach: reach(p), Probes: probes(p), Sessions: c.target.Sessions,
 	}.With(facts)
 	twins = x.compared(setup, twins, why)
 	c.number(twins)
@@ -243,6 +243,14 @@ func (x *experiment) prepare(c *control) (trial, error) {
 	}
 	x.lasts = plans.Arrivals.Lasts()
 	return trial{setup: setup, plans: plans, offer: offer, target: c.target, twins: twins}, nil
+}
+
+// probes is how many streams are sampled: none where nothing can be resumed.
+func probes(p profiles.Profile) int {
+	if speaksUMCP(p) {
+		return 0
+	}
+	return p.Judge.Probes
 }
 
 // compared keeps the twins that the oracle goes by, and notes what keeps it from any.
@@ -373,11 +381,11 @@ func (x *experiment) load(ctx context.Context, j *judge.Judge, t trial, a *archi
 	for i := range cfg.Calls {
 		cfg.Calls[i].Expected, cfg.Calls[i].Numbering.Twin = t.offer.Messages[i], t.twins[i]
 	}
-	if !t.offer.IDs {
+	if !t.offer.IDs && !speaksUMCP(p) {
 		cfg.Reissue = x.c.Profile.Judge.Probes // what else a cut call costs
 	}
 	cfg.Observer, cfg.Live = court, new(loadgen.Live)
-	cfg.Cancel, cfg.Probes = p.Load.Cancel.Fraction(), p.Judge.Probes
+	cfg.Cancel, cfg.Probes = p.Load.Cancel.Fraction(), probes(p)
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

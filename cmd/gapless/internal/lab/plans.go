@@ -45,7 +45,8 @@ type Offer struct {
 // Assume is the offer that a profile lets one expect before any call was made: the
 // reference server's, or that of a server that does everything.
 func Assume(p profiles.Profile) Offer {
-	o := Offer{IDs: true, Priming: string(p.Target.Protocol) >= "2025-11-25", Head: p.Reference()}
+	resumes := p.Target.Dialect == "resume"
+	o := Offer{IDs: resumes, Priming: resumes && string(p.Target.Protocol) >= "2025-11-25", Head: resumes && p.Reference()}
 	for _, c := range p.Calls {
 		n := max(int(c.Expect.Messages), 0)
 		if n == 0 && emits(c) {
@@ -90,6 +91,9 @@ func faultPlan(p profiles.Profile, seed uint64, o Offer, n int, arrivals loadgen
 	if err != nil {
 		return nil, err
 	}
+	if speaksUMCP(p) {
+		onGet(mix)
+	}
 	seat, err := chaos.ParseSeat(f.Seat)
 	if err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func faultPlan(p profiles.Profile, seed uint64, o Offer, n int, arrivals loadgen
 	cfg := chaos.PlanConfig{
 		Seed: seed, Streams: n, Messages: slices.Max(o.Messages), Mix: mix, Priming: o.Priming, IDs: o.IDs, Head: o.Head,
 		Seat: seat, Sessions: arrivals.Sessions(), GetStreams: arrivals.Gets(), FirstGet: uint32(n + controlCalls(p) + 2),
-		Start: f.Start.Std(), Stop: f.Stop.Std(),
+		Start: f.Start.Std(), Stop: f.Stop.Std(), OnGet: speaksUMCP(p),
 	}
 	if len(o.Messages) > 1 {
 		cfg.MessagesOf = func(stream uint32) int { return o.Messages[callOf(calls, stream)] }
@@ -150,7 +154,7 @@ func Mix(items []profiles.Fault) ([]chaos.Fault, error) {
 // loadConfig is the plan of the load alone, without canary and control calls.
 func loadConfig(p profiles.Profile, seed uint64) loadgen.PlanConfig {
 	cfg := loadgen.PlanConfig{
-		Seed: seed, Sessions: p.Load.SessionCount(), GetStreams: p.Load.GetStreams, Kind: history.StreamLoad,
+		Seed: seed, Sessions: p.SessionCount(), GetStreams: p.Load.GetStreams, Kind: history.StreamLoad,
 		Weights: weights(p),
 	}
 	if l := p.Load; l.Rate == 0 && len(l.Stages) == 0 {

@@ -164,7 +164,11 @@ func reachable(addr net.Addr) string {
 }
 
 // ChildArgs are the arguments of `gapless serve` for the reference server of a run.
-func ChildArgs(s profiles.Server) []string {
+func ChildArgs(p profiles.Profile) []string {
+	s := p.Server
+	if speaksUMCP(p) { // which has nothing else to be set
+		return []string{"serve", "--addr", "127.0.0.1:0", "--http", "127.0.0.1:0", "--leave-with-stdin", "--dialect", "umcp"}
+	}
 	args := []string{
 		"serve", "--addr", "127.0.0.1:0", "--http", "127.0.0.1:0", "--leave-with-stdin",
 		"--store", s.Store, "--delivery", s.Delivery, "--lock", s.Lock, "--on-conflict", s.OnConflict, "--retry", s.Retry.String(),

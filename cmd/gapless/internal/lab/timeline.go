@@ -109,10 +109,16 @@ func words(s *judge.Step) (mark, text string) {
 }
 
 func request(s *judge.Step) string {
-	if !s.Resume {
+	switch {
+	case s.Get && !s.Resume:
+		return "GET, and POST tools/call beside it"
+	case !s.Resume:
 		return "POST tools/call"
 	}
 	text := "GET Last-Event-ID"
+	if s.Get && s.Cursor == 0 {
+		text = "GET"
+	}
 	if s.Cursor > 0 {
 		text += fmt.Sprintf(" #%d", s.Cursor-1)
 	}

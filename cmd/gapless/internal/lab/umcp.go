@@ -6,13 +6,36 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 
+	"github.com/gapless-dev/gapless/chaos"
+	"github.com/gapless-dev/gapless/profiles"
 	"github.com/gapless-dev/gapless/refserver"
 	"github.com/gapless-dev/gapless/refserver/fixtures"
 	"github.com/gapless-dev/gapless/refserver/umcp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
 )
+
+// speaksUMCP tells a profile whose calls have their messages on the event stream of a session.
+func speaksUMCP(p profiles.Profile) bool { return p.Target.Dialect == "umcp" }
+
+// onGet moves the faults that a profile has between and inside the events of a call to the
+// event stream of the session, where these come; the place draws which of the two it is.
+func onGet(mix []chaos.Fault) {
+	for i := range mix {
+		var at []chaos.Place
+		for _, place := range mix[i].At {
+			if place == chaos.BetweenEvents || place == chaos.MidEvent {
+				place = chaos.GetStream
+			}
+			if !slices.Contains(at, place) {
+				at = append(at, place)
+			}
+		}
+		mix[i].At = at
+	}
+}
 
 // A Reference is a reference server of any dialect, ready to be served.
 type Reference struct {
