@@ -56,6 +56,7 @@ func experiments() []experiment {
 			"resume-after-response", "resume-ends", "resume-final", "resume-idempotent", "ids-stable", "cursor-unknown", "cursor-malformed",
 			"cursor-future", "cursor-other-session", "cursor-empty", "cursor-long"}},
 		{ask: deleteWithStream, needs: needsTool, rows: []string{"delete-streams", "deleted-cursor"}},
+		{ask: sessionStream, needs: needsTool, rows: named(umcpRows)},
 		{ask: draftCreate, needs: needsTool, rows: []string{"draft-create", "draft-end"}},
 	}
 }

@@ -32,6 +32,8 @@ type Target struct {
 	Revision string `json:"revision"` // the newest that is spoken
 	Sessions bool   `json:"sessions"`
 	Tool     string `json:"tool"` // that the stream rows called; "": none
+	// Dialects are those that it was found to speak: resume, streams, umcp, modern.
+	Dialects []string `json:"dialects"`
 }
 
 // Summary counts rows. Must and Should are those of Deviating.
@@ -70,6 +72,7 @@ func (x *run) report(f front) *Report {
 		LeftOver: append([]string{}, x.left...),
 		Target: Target{
 			URL: x.Shown, Name: f.name, Version: f.version, Front: f.header, Revision: f.revision, Sessions: x.sessions, Tool: x.tool.name,
+			Dialects: dialects(x.sheet.list()),
 		},
 	}
 	r.Summary.Rows = len(r.Rows)

@@ -18,6 +18,7 @@ func catalog() []Row {
 		{"handshake", handshakeRows}, {"requests", requestRows}, {"security", securityRows}, {"batches", batchRows}, {"http", httpRows},
 		{"streams", streamRows}, {"resume", resumeRows}, {"cursors", cursorRows}, {"links", linkRows}, {"get stream", getRows},
 		{"lifetime", lifetimeRows}, {"2026-07-28", modernRows}, {"draft streams", draftRows},
+		{"umcp", umcpRows},
 	} {
 		for _, r := range g.rows {
 			r.Group = g.name
@@ -194,6 +195,10 @@ var modernRows = []Row{
 	row("modern-notification", Must, "2026-07-28 transports", "a notification is answered 202, or refused with 4xx"),
 	row("modern-no-ids", Derived, "2026-07-28 transports", "events of a call have no ids"),
 	row("modern-silent-after-cut", Must, "2026-07-28 cancellation", "after a cut nothing more is sent for a call"),
+}
+
+var umcpRows = []Row{
+	row("umcp-stream", May, "uMCP Streamable HTTP contract, Server event stream", "the messages of a call come on the event stream of its session"),
 }
 
 var draftRows = []Row{

@@ -27,7 +27,7 @@ func (r *Report) Text(w io.Writer, clauses bool) error {
 	if who := strings.TrimSpace(r.Target.Name + " " + r.Target.Version); who != "" {
 		head += "  " + who
 	}
-	fmt.Fprintf(&b, "%s\n%s, %s, %.1f s\n", head, r.Target.Revision, r.tool(), r.Seconds)
+	fmt.Fprintf(&b, "%s\n%s, %s%s, %.1f s\n", head, r.Target.Revision, r.dialects(), r.tool(), r.Seconds)
 	r.section(&b, "deviating", clauses, func(row Row) bool { return row.Status == Deviating })
 	group := ""
 	for _, row := range r.Rows {
@@ -47,6 +47,13 @@ func (r *Report) Text(w io.Writer, clauses bool) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+func (r *Report) dialects() string {
+	if len(r.Target.Dialects) == 0 {
+		return ""
+	}
+	return "dialect " + strings.Join(r.Target.Dialects, " and ") + ", "
 }
 
 func (r *Report) tool() string {
