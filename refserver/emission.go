@@ -8,14 +8,11 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/gapless-dev/gapless/refserver/store"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
-	// emitLag is how many unread bytes emit leaves before its client.
-	emitLag = 256 << 10
 	// answerTime is how long emit waits for the answer to a request of its own.
 	answerTime = 10 * time.Second
 	// pollingRetry is announced before a polling close of a server that has no
@@ -97,22 +94,13 @@ func (e *emission) send(ctx context.Context) (int, error) {
 	return total, e.out.Room(ctx, limit) // the response is one more
 }
 
-// lag is how many unread messages are left before the client: what emitLag says, but no
-// more than half of what the store keeps, or it would drop what the client was to get next.
-// The count of what was read may be behind by as many as append at once, so that one waits
-// for less only on a stream that has one call.
+// lag is how many unread messages are left before the client.
 func (e *emission) lag() int64 {
 	size := int64(max(e.args.Bytes, 128))
-	limit := max(emitLag/size, 16)
-	if e.stream == nil || e.stream.kind() == kindGet || e.stream.answers != nil {
-		return limit
+	if e.stream == nil {
+		return max(lagBytes/size, 16)
 	}
-	kept, ok := e.stream.session.h.cfg.Store.(store.Bounded)
-	if !ok {
-		return limit
-	}
-	bounds := kept.Limits()
-	return max(min(limit, int64(bounds.Events)/2, min(bounds.SessionBytes, bounds.Bytes)/(2*size)), 2)
+	return e.stream.lag(size)
 }
 
 // due returns how many of count things, evenly spread over total messages, are to be

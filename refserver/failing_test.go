@@ -193,8 +193,6 @@ func TestDelete_WhileAHandlerIgnoresIt_EndsTheStreamAtOnce(t *testing.T) {
 	})
 }
 
-// A client that reads slowly gets all of a burst that the store could not hold: emit
-// waits for it, as a handler that writes to a socket would.
 // A store that keeps little costs a client that stays connected nothing: emit does not run
 // ahead of it by more than the store keeps.
 func TestEmit_SmallStore_LosesNothingToAConnectedClient(t *testing.T) {
@@ -214,6 +212,8 @@ func TestEmit_SmallStore_LosesNothingToAConnectedClient(t *testing.T) {
 	})
 }
 
+// A client that reads slowly gets all of a burst that the store could not hold: emit
+// waits for it, as a handler that writes to a socket would.
 func TestEmit_SlowReader_IsWaitedFor(t *testing.T) {
 	forDeliveries(t, func(t *testing.T, d refserver.Delivery) {
 		synctest.Test(t, func(t *testing.T) {

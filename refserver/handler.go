@@ -66,6 +66,7 @@ func New(server *mcp.Server, cfg Config) (*Handler, error) {
 		server.AddSendingMiddleware(unchanged)
 	}
 	server.AddReceivingMiddleware(h.route)
+	server.AddSendingMiddleware(h.pace)
 	return h, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gapless-dev/gapless/refserver/store"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Why a link was cut.
@@ -34,6 +35,7 @@ type Stream struct {
 	// appended counts events given to the store, written those that were read from it
 	// and written out, in the same count; the difference is how far the client lags.
 	appended, written atomic.Int64
+	bytes             atomic.Int64 // of the events that appended counts
 	connected         atomic.Bool
 	failing           atomic.Bool   // the store failed before, which was logged
 	tailless          atomic.Bool   // the connection there is cannot read the log
@@ -85,17 +87,20 @@ func (s *Stream) append(ctx context.Context, frame []byte, last bool) error {
 	if s.tailless.Load() {
 		return s.passBy(ctx, frame, errNoTail)
 	}
+	s.appended.Add(1) // before: it may be written before Append returns
+	s.bytes.Add(int64(len(frame)))
 	id, err := h.store.Append(ctx, s.key, store.Event{Frame: frame, Last: last})
 	if s.session.late() {
 		return errSessionEnded
 	}
 	if err != nil {
+		s.appended.Add(-1)
+		s.bytes.Add(-int64(len(frame)))
 		if degrades(ctx, err) {
 			return s.passBy(ctx, frame, err)
 		}
 		return err
 	}
-	s.appended.Add(1)
 	if id != "" && !store.ValidID(id) {
 		// The event is in the log; whoever reads it there leaves the id out.
 		s.reportUnstored(errBadID, "the event store gave a bad id: the event is sent without one", s.attached())
@@ -175,7 +180,7 @@ func (s *Stream) attach(ctx context.Context, f *follower, replace bool) error {
 		old := s.follower
 		if old == nil {
 			s.follower = f
-			s.written.Store(s.appended.Load())
+			s.written.Store(s.appended.Load() - int64(f.tail.Position().Missed))
 			s.connected.Store(true)
 			_, lost := f.tail.(noTail)
 			s.tailless.Store(lost)
@@ -234,9 +239,43 @@ func (s *Stream) drain() {
 	}
 }
 
-// Room implements [Outlet]: it waits while a connected client lags by limit events or more. It is what
-// blocking on a socket is to an ordinary handler: nobody but the one that emits
-// faster than its client reads has to wait, and without a client it never waits.
+// lagBytes is how many unread bytes are left before a connected client.
+const lagBytes = 256 << 10
+
+// lag is how many unread events of a size are left before a connected client: what
+// lagBytes says, but no more than half of what the store keeps, or it would drop what the
+// client was to get next.
+func (s *Stream) lag(size int64) int64 {
+	limit := max(lagBytes/size, 16)
+	kept, ok := s.session.h.cfg.Store.(store.Bounded)
+	if !ok {
+		return limit
+	}
+	bounds := kept.Limits()
+	return max(min(limit, int64(bounds.Events)/2, min(bounds.SessionBytes, bounds.Bytes)/(2*size)), 2)
+}
+
+// pace holds a handler back that sends faster than its client reads, as a full socket
+// holds back a handler that writes to one: what is sent for a call waits, before it is
+// made, while the client lags too far. It waits in the handler alone. To wait in
+// [session.Write] would be to keep the whole session waiting, and not to wait would be to
+// drop from the store what the client was about to read.
+func (h *Handler) pace(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if s := StreamFrom(ctx); s != nil {
+			size := max(s.bytes.Load()/max(s.appended.Load(), 1), 128)
+			if err := s.Room(ctx, s.lag(size)); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// Room implements [Outlet]: it waits while a connected client lags by limit events or
+// more. It is what blocking on a socket is to an ordinary handler: nobody but the one that
+// emits faster than its client reads has to wait, and without a client it never waits.
+// What the SDK sends for a call waits by itself.
 func (s *Stream) Room(ctx context.Context, limit int64) error {
 	waited := false
 	for s.connected.Load() && s.appended.Load()-s.written.Load() >= limit {

@@ -68,7 +68,7 @@ WebSocket and pipes. The URL of the endpoint is the first line on stdout; with
 func addAccessFlags(cmd *cobra.Command, a *lab.Access) {
 	flags := cmd.Flags()
 	flags.StringVar(&a.Tokens, "tokens", "", "only bearer tokens of `FILE` may use the server; a line is: principal token")
-	flags.StringArrayVar(&a.Origins, "allow-origin", nil, "web pages of `ORIGIN` may use the server, such as https://app.example; repeatable")
+	flags.StringArrayVar(&a.Origins, "allow-origin", nil, "requests with this `ORIGIN` are served too, such as https://app.example; repeatable")
 	flags.StringArrayVar(&a.Hosts, "allow-host", nil, "the server is also called `NAME`, when it listens on loopback behind a proxy; repeatable")
 	flags.StringVar(&a.Cert, "tls-cert", "", "serve https with the certificate in `FILE` (PEM)")
 	flags.StringVar(&a.Key, "tls-key", "", "private key of --tls-cert in `FILE` (PEM)")

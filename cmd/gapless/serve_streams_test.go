@@ -120,7 +120,7 @@ func TestSeed000_ARelayIsKilledAndANewOneResumes(t *testing.T) {
 			t.Errorf("%s: %s", method, answer)
 		}
 	}
-	create = third.send(emitTen).line()
+	third.send(emitTen).line()
 	third.until("stream/end")
 	third.stdin.Close()
 	if code := <-third.code; code != 0 {
