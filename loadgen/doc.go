@@ -40,6 +40,14 @@
 // latencies count from the instant that was planned. Whether this side kept up with its
 // plan is for Report.Shortfall to say.
 //
+// # uMCP
+//
+// With Config.UMCP each stream has a session to itself, whose event stream (GET) carries the
+// messages of its call; the response comes on the POST. After a cut it asks for the event
+// stream again, without a cursor and through 409, in the same session. It is complete with
+// the response and the last message; without the last one when nothing came for Config.Tail
+// after a link had ended, or for Config.Silence on one that lives.
+//
 // # GET streams
 //
 // A stream of kind history.StreamGet opens the session's standalone GET stream, then

@@ -156,6 +156,32 @@ func TestNothingFollowsFromWhatCouldNotBeRead(t *testing.T) {
 	}
 }
 
+// TestUMCPHasNo: what means nothing in dialect umcp is refused, and each stream has a
+// session of its own.
+func TestUMCPHasNo(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"load: {get_streams: 1}", "each stream of the load is the GET stream"},
+		{"load: {streams: 1500, hold: true}", "never open together"},
+		{"server: {store: memory}", "keeps nothing and resumes nothing"},
+		{"server: {defect: S03}", "keeps nothing and resumes nothing"},
+		{"server: {store: none}", ""},
+		{"faults: {mix: [{kind: rst, at: [get-stream], per_stream: 1}]}", ""},
+	} {
+		_, err := profiles.Parse("p.yaml", []byte("target: {dialect: umcp}\n"+c.text))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v does not say %q", c.text, err, c.want)
+		}
+	}
+	p, err := profiles.Parse("p.yaml", []byte("target: {dialect: umcp}\nload: {streams: 50, sessions: 3}"))
+	if err != nil || p.SessionCount() != 54 || p.Judge.Contract != "none" || p.Target.Protocol != "2025-03-26" || p.Built() != nil {
+		t.Errorf("%d sessions, contract %s, %s, %v", p.SessionCount(), p.Judge.Contract, p.Target.Protocol, err)
+	}
+	p.Load.Streams = 5000
+	if p.SessionCount() != 1000 {
+		t.Errorf("%d sessions, more than the contract has", p.SessionCount())
+	}
+}
+
 func TestBuilt(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"a fault inside the server – refused", "faults: {mix: [{kind: store-fault, every: 3s}]}", "fault kind store-fault (built: rst, fin,"},

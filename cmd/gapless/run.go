@@ -48,6 +48,8 @@ Exit codes: 0 holds, 10 violated, 11 inconclusive, 99 holds but a threshold fail
 1 the tool failed, 2 bad flag or profile, 4 target not reachable.`,
 		Example: `  gapless run
   gapless run --streams 5000 --messages 20 --fault rst:0.5
+  gapless run --protocol 2026-07-28
+  gapless run --dialect umcp --streams 100
   gapless run --target http://127.0.0.1:3000/mcp --tool long_job --args '{"steps": 60}'`,
 		Args: usageArgs(atMostOne("profile")),
 		RunE: func(cmd *cobra.Command, args []string) error { return runProfile(cmd, args, &f) },
