@@ -17,7 +17,7 @@ func closedWords() map[string][]string {
 		"contract": {"exactly-once", "at-least-once", "bounded", "none"},
 		"delivery": {"follow", "handoff"}, "lock": {"stream", "session", "global"},
 		"dialect": {"resume", "umcp", "modern"}, "fault": faults, "on-conflict": {"takeover", "409"},
-		"oracle": {"auto", "ledger", "numbered", "twin"}, "protocol": {"2025-11-25", "2025-06-18", "2025-03-26", "2026-07-28", "2024-11-05"},
+		"oracle": {"auto", "ledger", "numbered", "twin"}, "protocol": {"2025-11-25", "2025-06-18", "2025-03-26", "2026-07-28"},
 		"seat": {"client", "proxy"}, "store": {"memory", "none"}, "transport": {"http", "stdio"}, "http-proxy": {"none"},
 	}
 }
