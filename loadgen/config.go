@@ -116,6 +116,11 @@ type Config struct {
 	// stream carries the messages of its call while the response comes on the POST. Nothing
 	// is resumed: after a cut the event stream is asked for again.
 	UMCP bool
+	// Draft speaks the draft of resumable streams (modelcontextprotocol pull request 899):
+	// the capability streams is declared, a call's first event creates its stream, a cut one
+	// is taken up by stream/resume, sometimes polled before, and it is complete with its
+	// response and its end.
+	Draft bool
 	// Calls are what arrivals call, by Arrival.Call: at least as many as the plan draws from.
 	Calls []Call
 	// Raw, if set, is given each message of a stream as it came, from the stream's goroutine;
@@ -216,7 +221,7 @@ func (c Config) Validate() error {
 	} {
 		complain(d.d < 0, "%s must not be negative: %v", d.name, d.d)
 	}
-	return errors.Join(append(errs, c.validateCalls(), c.validateModern(), c.validateUMCP(), c.lacking())...)
+	return errors.Join(append(errs, c.validateCalls(), c.validateModern(), c.validateUMCP(), c.validateDraft(), c.lacking())...)
 }
 
 func (c Config) withDefaults() Config {

@@ -119,8 +119,14 @@ func (s *stream) scan(e *history.Event, data []byte) {
 	case wire.KindRequest:
 		e.Class = history.ClassRequest
 	case wire.KindNotification:
+		if s.frames(e, data) {
+			return
+		}
 		e.Class = history.ClassNotification
 	case wire.KindResult, wire.KindError:
+		if s.answersResume(e, data) {
+			return
+		}
 		if s.ours(m.ID) {
 			e.Class, e.Owner = history.ClassOther, history.OwnerSelf
 			return
@@ -223,6 +229,9 @@ func (s *stream) follow(ctx context.Context, c history.Class, at time.Duration) 
 		s.measure(ResumeFirstEvent, at-s.headAt)
 	}
 	s.caughtUp(at)
+	if s.framed(c, at) {
+		return
+	}
 	was := s.done()
 	switch c {
 	case history.ClassEmpty, history.ClassOther, history.ClassJunk:

@@ -80,7 +80,7 @@ func (s *stream) emit(ctx context.Context) history.Outcome {
 // done reports whether all has come that the stream waits for.
 func (s *stream) done() bool {
 	if !s.hears() || !s.responded {
-		return s.responded
+		return s.responded && (!s.created() || s.draft.ended)
 	}
 	if s.of.Expected == 0 { // a target that nobody knows yet
 		return s.refusedCall

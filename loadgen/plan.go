@@ -350,6 +350,7 @@ const (
 	drawProbe
 	drawCall
 	drawReissue
+	drawPoll
 )
 
 // draw returns a number in [0,1) that depends on nothing but its key: no order of

@@ -47,8 +47,10 @@ func (s *stream) send(ctx context.Context) history.Outcome {
 	switch {
 	case s.cancelled:
 		return history.OutcomeCancelled
-	case s.responded:
+	case s.done():
 		return history.OutcomeCompleted
+	case s.doomed != history.OutcomeNone:
+		return s.doomed
 	case errors.As(err, &send), errors.Is(err, wire.ErrRequest):
 		return history.OutcomeNotSent
 	case used && !s.got && !s.struck && end != history.EndDeadline && end != history.EndStopped:

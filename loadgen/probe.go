@@ -20,8 +20,14 @@ const elsewhere = "http://gapless.invalid"
 func (s *stream) probe(ctx context.Context) {
 	p := s.sample
 	offered := p.cursor != nil && p.response != 0 && !p.over
-	s.ask(ctx, history.ProbeReplay, p.cursor, offered)
-	s.ask(ctx, history.ProbeAgain, p.cursor, offered)
+	if s.r.c.Draft { // a cursor lets the target discard what came before: nothing replays twice
+		if s.created() {
+			s.poll(ctx)
+		}
+	} else {
+		s.ask(ctx, history.ProbeReplay, p.cursor, offered)
+		s.ask(ctx, history.ProbeAgain, p.cursor, offered)
+	}
 	unknown, ok := unknownCursor(p.cursor)
 	s.ask(ctx, history.ProbeUnknownCursor, unknown, ok)
 	s.ask(ctx, history.ProbeMalformedCursor, []byte(malformedCursor), p.cursor != nil)
@@ -37,8 +43,7 @@ func (s *stream) probe(ctx context.Context) {
 
 // ask asks for what follows a cursor.
 func (s *stream) ask(ctx context.Context, name history.ProbeName, cursor []byte, offered bool) {
-	fields := append([]wire.Field{{Name: "Accept", Value: "text/event-stream"}, {Name: "Last-Event-ID", Value: string(cursor)}}, s.sess.fields...)
-	s.examine(ctx, name, offered, &wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: fields})
+	s.examine(ctx, name, offered, s.question(cursor))
 }
 
 // probeSession asks what a session is worth: without its id, after its end, and from a
@@ -260,6 +265,7 @@ func (s *stream) weigh(data []byte, next int) int {
 	}
 	switch foreign := e.Owner == history.OwnerOtherStream || e.Owner == history.OwnerOtherSession || e.Owner == history.OwnerNobody; {
 	case e.Class == history.ClassOther: // the answer to a request of our own
+	case e.Class > history.ClassJunk: // it frames a stream
 	case foreign, p.Name == history.ProbeForeignCursor:
 		p.Foreign++
 	case e.Class == history.ClassResponse, e.Class == history.ClassError:

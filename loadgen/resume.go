@@ -54,6 +54,9 @@ func (s *stream) pause(ctx context.Context) history.Outcome {
 	d := s.back.wait(s.r.c.Resume, draw(s.r.c.Seed, s.a.Stream, s.attempt, drawJitter), !s.mattered)
 	s.mattered = false
 	s.back.after = 0
+	if s.draft.max > 0 {
+		d = min(d, s.draft.max) // or it would count as abandoned
+	}
 	left := s.deadline - s.back.ended
 	late := d >= left || d < 0
 	if late {
@@ -115,6 +118,9 @@ func (s *stream) next(end history.End) history.Outcome {
 // resumable reports whether there is a way back: a cursor, a GET stream whose call is
 // still to be made, or the event stream of a session.
 func (s *stream) resumable() bool {
+	if s.r.c.Draft {
+		return s.created() && !s.draft.final
+	}
 	return !s.r.c.Modern && (len(s.rd.Cursor()) > 0 || s.hears() && !s.called || s.r.c.UMCP)
 }
 

@@ -119,7 +119,7 @@ func (s *session) open(ctx context.Context) error {
 	}
 	params, err := json.Marshal(map[string]any{
 		"protocolVersion": s.r.c.Revision,
-		"capabilities":    struct{}{},
+		"capabilities":    s.r.capabilities(),
 		"clientInfo":      map[string]string{"name": "gapless", "version": "1"},
 	})
 	if err != nil {

@@ -57,7 +57,8 @@ type stream struct {
 	responded bool
 	open      bool // counted as open
 
-	back backoff
+	back  backoff
+	draft drafted
 
 	// Of the current or last exchange:
 	l        *link // nil between exchanges
@@ -141,6 +142,7 @@ func (s *stream) call(ctx context.Context, late time.Duration) history.Outcome {
 			o = s.settleAside(ctx)
 		}
 		if o == history.OutcomeNone {
+			s.pollAtTimes(ctx)
 			o = s.resume(ctx)
 		}
 	}
@@ -175,18 +177,17 @@ func (s *stream) resume(ctx context.Context) history.Outcome {
 // resumes reports whether the exchange goes on from a cursor. Only a GET stream whose
 // call has not been made yet may begin again without one.
 func (s *stream) resumes() bool {
-	return s.attempt > 0 && (len(s.rd.Cursor()) > 0 || s.r.c.UMCP && s.called)
+	return s.attempt > 0 && (len(s.rd.Cursor()) > 0 || s.created() || s.r.c.UMCP && s.called)
 }
 
 // get asks for an event stream and reads it; false means that it never began to.
 func (s *stream) get(ctx context.Context, x history.Exchange) (history.Outcome, bool) {
-	fields := make([]wire.Field, 0, len(s.sess.fields)+2)
-	fields = append(fields, wire.Field{Name: "Accept", Value: "text/event-stream"})
-	if x.Resume && len(s.rd.Cursor()) > 0 {
-		fields = append(fields, wire.Field{Name: "Last-Event-ID", Value: string(s.rd.Cursor())})
+	var cursor []byte
+	if x.Resume {
+		cursor = s.rd.Cursor()
 	}
-	req := wire.Request{Method: "GET", Target: s.r.target, Host: s.r.host, Fields: append(fields, s.sess.fields...)}
-	if err := s.r.authorize(ctx, &req); err != nil {
+	req := s.question(cursor)
+	if err := s.r.authorize(ctx, req); err != nil {
 		return s.unauthorized(ctx, err), false
 	}
 	from := s.r.now()
@@ -195,7 +196,7 @@ func (s *stream) get(ctx context.Context, x history.Exchange) (history.Outcome, 
 	if err != nil {
 		return s.unreachable(ctx, history.OutcomeNone), true
 	}
-	end, _ := s.exchange(ctx, &req)
+	end, _ := s.exchange(ctx, req)
 	if s.status != 0 && !s.madeUp && s.attempt > 0 {
 		s.measure(ResumeConnect, s.headAt-from)
 	}

@@ -47,7 +47,7 @@ func (p Profile) wishes() []wish {
 func (p Profile) targetWishes() []wish {
 	t, s := p.Target, p.Server
 	return []wish{
-		{t.Dialect == "streams", "dialect streams (built: resume, umcp and modern)"},
+		{t.Dialect == "streams" && t.Transport == "stdio", "dialect streams over stdio (built: over http)"},
 		{t.Transport != "http" && t.Transport != "stdio", "transport " + t.Transport + " (built: http and stdio)"},
 		{t.Transport == "stdio" && t.Exec == "", "transport stdio of the reference server (name exec)"},
 		{strings.HasPrefix(t.URL, "ws"), "urls of WebSockets"},

@@ -61,6 +61,7 @@ func (b *blocks) event() Event {
 	if b.open {
 		e.Ordinal = b.done + 1
 		e.Response = e.HasData && !e.Named && b.rpc.response()
+		e.Framing = e.HasData && !e.Named && b.rpc.frames()
 	}
 	return e
 }

@@ -103,6 +103,7 @@ func naiveEvent(block []textLine) Event {
 	text := strings.Join(data, "\n")
 	ev.Empty = ev.HasData && text == ""
 	ev.Response = !ev.Named && naiveResponse([]byte(text))
+	ev.Framing = !ev.Named && naiveFraming([]byte(text))
 	return ev
 }
 
@@ -117,6 +118,13 @@ func naiveResponse(text []byte) bool {
 	_, failure := object["error"]
 	_, method := object["method"]
 	return id && (result || failure) && !method
+}
+
+func naiveFraming(text []byte) bool {
+	var object map[string]json.RawMessage
+	var method string
+	return json.Unmarshal(text, &object) == nil && json.Unmarshal(object["method"], &method) == nil &&
+		strings.HasPrefix(method, "notifications/stream/")
 }
 
 // undecided tells data on which the two may differ: the scanner does not validate

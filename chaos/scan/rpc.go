@@ -17,6 +17,10 @@ type rpc struct {
 	escaped bool // behind a backslash
 	isKey   bool // that string is a key of the outermost object
 	wantKey bool // the next string is one
+	// The next string, or the one at hand, is the value of "method"; matched is how much of
+	// framing it has repeated, and is of use only then.
+	wantMethod, isMethod bool
+	matched              uint8
 }
 
 type key uint8
@@ -25,7 +29,12 @@ const (
 	keyID key = 1 << iota
 	keyAnswer
 	keyMethod
+	keyFraming // the method says that the message frames a stream
 )
+
+// framing begins the methods of the draft of resumable streams that tell the client of a
+// stream (create, end) and are no messages of it.
+const framing = "notifications/stream/"
 
 // usual is how nearly every notification begins: a shortcut past its first keys.
 const usual = `{"jsonrpc":"2.0","method":`
@@ -37,9 +46,15 @@ const textWindow = 256
 // response says what the keys seen so far amount to.
 func (r *rpc) response() bool { return r.keys == keyID|keyAnswer }
 
+// frames tells the notifications that frame a stream.
+func (r *rpc) frames() bool { return r.keys&keyFraming != 0 }
+
 func (r *rpc) feed(p []byte) {
-	if r.depth == 0 && !r.settled && len(p) >= len(usual) && string(p[:len(usual)]) == usual {
+	if r.depth == 0 && !r.settled && len(p) > len(usual)+len(framing) && string(p[:len(usual)]) == usual && p[len(usual)] == '"' {
 		r.keys, r.settled = keyMethod, true
+		if string(p[len(usual)+1:][:len(framing)]) == framing {
+			r.keys |= keyFraming
+		}
 		return
 	}
 	for i := 0; i < len(p) && !r.settled; {
@@ -53,10 +68,11 @@ func (r *rpc) feed(p []byte) {
 		case '"':
 			r.inText = true
 			r.isKey = r.wantKey
+			r.isMethod, r.matched = r.wantMethod, 0
 			r.length = 0
 			r.settled = r.depth == 0
 		case '{', '[':
-			r.settled = r.depth == 0 && c == '['
+			r.settled = r.depth == 0 && c == '[' || r.wantMethod
 			r.depth++
 			r.wantKey = r.depth == 1
 		case '}', ']':
@@ -64,6 +80,7 @@ func (r *rpc) feed(p []byte) {
 			r.settled = r.depth <= 0
 		case ',':
 			r.wantKey = r.depth == 1
+			r.settled = r.wantMethod
 		case ':':
 			r.wantKey = false
 		}
@@ -80,7 +97,17 @@ func (r *rpc) text(p []byte) int {
 	if r.isKey {
 		r.spell(p[:n])
 	}
+	if r.isMethod {
+		r.match(p[:n])
+		if r.settled {
+			return n
+		}
+	}
 	if n == len(p) {
+		return n
+	}
+	if r.isMethod { // it ended before it could match
+		r.settled = true
 		return n
 	}
 	if p[n] == '\\' {
@@ -137,7 +164,21 @@ func (r *rpc) keyDone() {
 	case "result", "error":
 		r.keys |= keyAnswer
 	case "method":
-		r.keys |= keyMethod
-		r.settled = true // a message, whatever else it holds
+		r.keys |= keyMethod // a message, whatever else it holds
+		r.wantMethod = true
+	}
+}
+
+// match compares the method with framing, and settles the matter once it differs or is as
+// long. A method with escapes is not recognised.
+func (r *rpc) match(p []byte) {
+	n := min(len(p), len(framing)-int(r.matched))
+	same := string(p[:n]) == framing[r.matched:int(r.matched)+n]
+	r.matched += uint8(n)
+	if !same {
+		r.settled = true
+	} else if int(r.matched) == len(framing) {
+		r.keys |= keyFraming
+		r.settled = true
 	}
 }

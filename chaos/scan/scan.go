@@ -69,13 +69,21 @@ type Event struct {
 	// Response: its data is a JSON-RPC response: a top-level "result" or "error" with
 	// an "id" and without a "method". A batch (an array) is none.
 	Response bool
+	// Framing: its data is a notification that tells of a stream and is no message of it:
+	// notifications/stream/create or end of the draft of resumable streams.
+	Framing bool
 }
 
-// Priming tells an event that carries an id and no data.
-func (e Event) Priming() bool { return e.HasID && !e.EmptyID && (!e.HasData || e.Empty) }
+// Priming tells an event that carries an id and no message: it has no data, or frames a
+// stream.
+func (e Event) Priming() bool {
+	return e.HasID && !e.EmptyID && (!e.HasData || e.Empty || e.Framing)
+}
 
 // Message tells an event whose data is anything but a response.
-func (e Event) Message() bool { return e.HasData && !e.Empty && !e.Named && !e.Response }
+func (e Event) Message() bool {
+	return e.HasData && !e.Empty && !e.Named && !e.Response && !e.Framing
+}
 
 // A Scanner follows one response. It is a plain value: a copy of it is a saved
 // position to scan from again. The zero value is ready for use.

@@ -16,7 +16,7 @@ func closedWords() map[string][]string {
 	return map[string][]string{
 		"contract": {"exactly-once", "at-least-once", "bounded", "none"},
 		"delivery": {"follow", "handoff"}, "lock": {"stream", "session", "global"},
-		"dialect": {"resume", "umcp", "modern"}, "fault": faults, "on-conflict": {"takeover", "409"},
+		"dialect": {"resume", "streams", "umcp", "modern"}, "fault": faults, "on-conflict": {"takeover", "409"},
 		"oracle": {"auto", "ledger", "numbered", "twin"}, "protocol": {"2025-11-25", "2025-06-18", "2025-03-26", "2026-07-28"},
 		"seat": {"client", "proxy"}, "store": {"memory", "none"}, "transport": {"http", "stdio"}, "http-proxy": {"none"},
 	}

@@ -45,7 +45,7 @@ func overrides() []override {
 			func(p *profiles.Profile, v string) error { p.Target.Exec = v; return nil }},
 		{"transport", "T", "http, or stdio with --exec", "target.transport",
 			func(p *profiles.Profile, v string) error { p.Target.Transport = v; return nil }},
-		{"dialect", "D", "how resuming looks on the wire: resume, umcp or modern", "target.dialect",
+		{"dialect", "D", "how resuming looks on the wire: resume, streams, umcp or modern", "target.dialect",
 			func(p *profiles.Profile, v string) error { p.Target.Dialect = v; return nil }},
 		{"max-rate", "R", "starts per second at most, whatever the load, such as 5/s", "target.max_rate",
 			func(p *profiles.Profile, v string) error { return p.Target.MaxRate.UnmarshalText([]byte(v)) }},

@@ -115,6 +115,8 @@ func (c *coder) fields(r *Record) {
 		c.ledgerCall(&r.Ledger)
 	case KindProbe:
 		c.probe(&r.Probe)
+	case KindPoll:
+		c.poll(&r.Poll)
 	default:
 		c.fail()
 	}
@@ -314,4 +316,17 @@ func (c *coder) probe(p *Probe) {
 	}
 	c.byte(bit10, (*uint8)(&p.End), uint8(EndClean))
 	c.int(bit11, (*int64)(&p.Took), 0)
+}
+
+func (c *coder) poll(p *Poll) {
+	status := int64(p.Status)
+	c.int(bit1, &status, 200)
+	p.Status = c.toInt(status)
+	c.flag(bit2, &p.Answered, true)
+	c.flag(bit3, &p.Refused, false)
+	c.flag(bit4, &p.Completed, false)
+	c.flag(bit5, &p.Pending, false)
+	c.flag(bit6, &p.HasRequest, false)
+	c.flag(bit7, &p.HasError, false)
+	c.flag(bit8, &p.Strange, false)
 }

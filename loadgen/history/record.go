@@ -31,6 +31,7 @@ type Record struct {
 	Outcome   Outcome   // KindSettled
 	Ledger    Ledger    // KindLedgerCall, KindLedgerMessage
 	Probe     Probe     // KindProbe
+	Poll      Poll      // KindPoll
 }
 
 // Kind says which fact a Record states.
@@ -38,7 +39,8 @@ type Kind uint8
 
 // The facts. A stream's history is, in this order: one KindAttempt with Attempt 0; per
 // exchange at most one KindHead, any number of KindEvent and KindInjection, then
-// one KindEnd; further KindAttempt for resumes; in a sampled stream its KindProbe
+// one KindEnd; further KindAttempt for resumes, with a KindPoll before where the dialect has
+// polls, and in a sampled stream one more when it is complete; in a sampled stream its KindProbe
 // records, one per extra exchange (these have no KindAttempt of their own; that of a
 // [ProbeReissue] may follow a stream that did not complete); one KindSettled; then, where the target keeps a ledger, KindLedgerMessage records and
 // one KindLedgerCall.
@@ -53,6 +55,7 @@ const (
 	KindLedgerMessage      // the target's own account of one message it emitted
 	KindLedgerCall         // the target's own account of the call; always the last record
 	KindProbe              // an extra exchange, made to ask one question, is over
+	KindPoll               // a stream/poll is over (dialect streams)
 )
 
 // Exchange describes an attempt as it begins.
@@ -149,7 +152,14 @@ const (
 	ClassResponse           // a result
 	ClassError              // a JSON-RPC error response
 	ClassJunk               // not a JSON-RPC message at all; Illegal says why
+	ClassCreate             // dialect streams: notifications/stream/create, no message of the call
+	ClassEnd                // dialect streams: notifications/stream/end, no message of the call
+	ClassRefusal            // dialect streams: stream/resume was answered with an error for good
 )
+
+// Message tells the classes that carry a message to somebody: a call's, or junk. What only
+// frames a stream is none.
+func (c Class) Message() bool { return c >= ClassProgress && c <= ClassJunk }
 
 // Owner says to whom a message belongs.
 type Owner uint8
@@ -325,3 +335,18 @@ const (
 	// call that was cut, Wrong is 0.
 	ProbeReissue
 )
+
+// Poll is what a stream/poll of dialect streams was answered. All fields but Status are
+// false when no answer came, or one that is no StreamPollResult.
+type Poll struct {
+	// Status is the HTTP status, 0 when no response head came.
+	Status int
+	// Answered: with a StreamPollResult; Refused: with an error.
+	Answered, Refused bool
+	// Completed tells status "completed" from "live"; the others are as they are called
+	// there.
+	Completed, Pending, HasRequest, HasError bool
+	// Strange: the result names another stream than it was asked for, or a status that
+	// there is not.
+	Strange bool
+}

@@ -28,6 +28,7 @@ var groups = map[Kind]struct {
 	KindLedgerMessage: {"Ledger", []string{"Seq", "Hash", "Fate"}},
 	KindLedgerCall:    {"Ledger", []string{"Known", "Emitted", "Executions", "Responses", "Cancelled", "Answers", "CancelSeen"}},
 	KindProbe:         {"Probe", nil},
+	KindPoll:          {"Poll", nil},
 }
 
 var ordinary = [...]string{"At", "Session", "Stream", "Attempt", "Link"}

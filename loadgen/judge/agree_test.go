@@ -28,6 +28,10 @@ func damageRun(rng *rand.Rand, r *run) {
 			continue
 		}
 		k := rng.IntN(len(records))
+		if d := &records[k]; d.Kind == history.KindPoll || d.Kind == history.KindEvent && d.Event.Class == history.ClassEnd {
+			r.streams[i] = damageDraft(rng, records, k)
+			continue
+		}
 		if !deciding(&records[k]) {
 			continue
 		}
@@ -72,6 +76,63 @@ func damageRun(rng *rand.Rand, r *run) {
 	}
 }
 
+// damageDraft has a poll lie, or an end come at the wrong time.
+func damageDraft(rng *rand.Rand, records []history.Record, k int) []history.Record {
+	if p := &records[k].Poll; records[k].Kind == history.KindPoll {
+		for _, says := range []*bool{&p.Completed, &p.Pending, &p.HasError, &p.HasRequest} {
+			*says = *says != (rng.IntN(3) == 0)
+		}
+		return records
+	}
+	switch rng.IntN(3) {
+	case 0:
+		return slices.Delete(records, k, k+1)
+	case 1:
+		return slices.Insert(records, k, records[k])
+	}
+	if records[k-1].Kind == history.KindEvent && !records[k-1].Event.Late {
+		records[k-1].Event, records[k].Event = records[k].Event, records[k-1].Event
+	}
+	return records
+}
+
+// TestNaiveAgreesOnTheDraft does so in dialect streams.
+func TestNaiveAgreesOnTheDraft(t *testing.T) {
+	runs := 20_000
+	if testing.Short() {
+		runs = 2_000
+	}
+	words, alone := map[judge.Word]int{}, map[string]int{}
+	var spare [][]history.Record
+	for seed := range runs {
+		rng := rand.New(rand.NewPCG(uint64(seed), 3))
+		r := legalSetup(rng, judge.Setup{Revision: "2025-06-18", Dialect: "streams", Contract: judge.ExactlyOnce}, spare...)
+		spare = r.spare
+		if v := r.judge(); v.Word != judge.Holds {
+			t.Fatalf("seed %d: a legal history %s\n%s\n%v", seed, v.Word, v.Sentence, v.Why)
+		}
+		damageRun(rng, r)
+		_, word := judgeNaively(r)
+		v := r.judge()
+		if words[v.Word]++; v.Word != word {
+			t.Fatalf("seed %d: the judge says %s, the naive one %s\n%s\n%v", seed, v.Word, word, v.Sentence, v.Why)
+		}
+		var guilty []string
+		for _, inv := range v.Invariants {
+			if inv.Decides && inv.Violations > 0 {
+				guilty = append(guilty, inv.Name)
+			}
+		}
+		if len(guilty) == 1 {
+			alone[guilty[0]]++
+		}
+	}
+	if words[judge.Holds] < runs/20 || words[judge.Violated] < runs/20 || alone["poll-truthful"] < runs/500 || alone["end-last"] < runs/200 {
+		t.Errorf("the histories are one-sided: %v, %v", words, alone)
+	}
+	t.Log(words, alone)
+}
+
 // inJSON answers a complete call with one JSON body, which leaves its messages no stream.
 func inJSON(records []history.Record) []history.Record {
 	response := slices.IndexFunc(records, func(r history.Record) bool {
@@ -104,7 +165,7 @@ func cutOff(rng *rand.Rand, records []history.Record) []history.Record {
 		return records
 	}
 	at += 1 + rng.IntN(k-at)
-	for at > 1 && (records[at-1].Kind == history.KindInjection || records[at-1].Kind == history.KindEnd || records[at-1].Kind == history.KindAttempt) {
+	for at > 1 && (records[at-1].Kind == history.KindInjection || records[at-1].Kind == history.KindEnd || records[at-1].Kind == history.KindAttempt || records[at-1].Kind == history.KindPoll) {
 		at--
 	}
 	out := slices.Clone(records[:at])

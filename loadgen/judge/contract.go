@@ -82,7 +82,7 @@ func (s *Stream) holesAllowed(n int64) (count int64) {
 // purged tells that the target said in so many words that it no longer has what follows
 // the cursor.
 func (s *Stream) purged() bool {
-	return s.fate == fateRefused && (s.refused == 400 || s.refused == 404)
+	return s.fate == fateRefused && (s.refused == 400 || s.refused == 404 || s.refused == refusedByError)
 }
 
 // responseAllowed tells whether the contract allows that the response never came.

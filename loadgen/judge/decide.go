@@ -103,6 +103,11 @@ func (j *Judge) whyNoResumption(v *Verdict, add func(bool, string, ...any)) {
 		return
 	}
 	seen := v.Streams.Opened + v.Control.Calls
+	if j.setup.drafted() {
+		add(seen > 0 && j.special.withID == 0, "no notifications/stream/create in %s and %s (the target may leave it out)",
+			plural(v.Control.Calls, "control call", "control calls"), plural(v.Streams.Opened, "stream", "streams"))
+		return
+	}
 	add(seen > 0 && j.special.withID == 0, "no event id in %s and %s (ids are optional in MCP)",
 		plural(v.Control.Calls, "control call", "control calls"), plural(v.Streams.Opened, "stream", "streams"))
 	add(j.special.notResumable > 0, "%s with 405: not resumable", plural(j.special.notResumable, "stream was answered", "streams were answered"))

@@ -56,7 +56,7 @@ func TestModern(t *testing.T) {
 		}
 		for _, inv := range v.Invariants {
 			if na := inv.State == "not applicable"; na != slices.Contains(strings.Fields("unique-ids stable-ids resume-progress replay-after-response idempotent-resume"+
-				" cursor-verdict honest-retention session-status primed retry-announced executed-once"), inv.Name) && !(na && c.canary == muteCanaryScript) {
+				" cursor-verdict honest-retention session-status primed retry-announced executed-once poll-truthful end-last"), inv.Name) && !(na && c.canary == muteCanaryScript) {
 				t.Errorf("%s: %s is %s", c.name, inv.Name, inv.State)
 			}
 		}

@@ -140,7 +140,7 @@ func learnCall(records []history.Record) learnt {
 		case history.KindEvent:
 			e := &r.Event
 			if events == 0 {
-				l.primed = e.Class == history.ClassEmpty && e.HasID
+				l.primed = (e.Class == history.ClassEmpty || e.Class == history.ClassCreate) && e.HasID
 			}
 			events++
 			l.ids = l.ids || e.HasID

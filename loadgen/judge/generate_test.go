@@ -68,7 +68,14 @@ func contracts() []judge.Contract {
 // run holds. Under NoPromise every second target
 // has no ids.
 func legalUnder(rng *rand.Rand, c judge.Contract, spare ...[]history.Record) *run {
-	r := &run{spare: spare, setup: judge.Setup{Revision: "2025-11-25", Oracle: judge.OracleNumbered, Contract: c, IDs: true}}
+	return legalSetup(rng, judge.Setup{Revision: "2025-11-25", Contract: c}, spare...)
+}
+
+// legalSetup does so in a dialect.
+func legalSetup(rng *rand.Rand, setup judge.Setup, spare ...[]history.Record) *run {
+	c := setup.Contract
+	setup.Oracle, setup.IDs = judge.OracleNumbered, true
+	r := &run{spare: spare, setup: setup}
 	if c == judge.NoPromise {
 		r.setup.IDs = rng.IntN(2) == 0
 	}
@@ -100,6 +107,7 @@ func legalUnder(rng *rand.Rand, c judge.Contract, spare ...[]history.Record) *ru
 
 func (r *run) add(s *server, kind history.StreamKind) {
 	s.bring, s.ledger, s.noIDs, s.modern = r.brings[s.call], r.setup.Ledger, !r.setup.IDs, r.setup.Modern
+	s.drafted = r.setup.Dialect == "streams"
 	i := len(r.streams)
 	if i == len(r.spare) {
 		r.spare = append(r.spare, make([]history.Record, 0, 64))
@@ -119,6 +127,7 @@ type server struct {
 	canary          bool
 	contract        judge.Contract
 	noIDs, modern   bool
+	drafted         bool // it creates its streams and ends them, and is polled
 	alone           bool // made before there was anything to compare it with
 	honest          bool // this one does not use what the contract allows
 
@@ -128,6 +137,8 @@ type server struct {
 	attempt uint16
 	link    uint32
 	cut     int
+
+	completed bool // a poll said so
 }
 
 func (s *server) serve() []history.Record {
@@ -200,7 +211,11 @@ func (s *server) build() {
 		}
 		s.log = append(s.log, e)
 	}
-	add(history.Event{Class: history.ClassEmpty})
+	if s.drafted {
+		add(history.Event{Class: history.ClassCreate, Owner: history.OwnerSelf, Hash: s.rng.Uint64()})
+	} else {
+		add(history.Event{Class: history.ClassEmpty})
+	}
 	for k := 1; k <= s.n; k++ {
 		if s.rng.IntN(8) == 0 {
 			add(history.Event{Class: history.ClassNotification, Owner: history.OwnerUnmarked, Hash: s.rng.Uint64()})
@@ -208,6 +223,19 @@ func (s *server) build() {
 		add(s.message(int64(k)))
 	}
 	add(history.Event{Class: history.ClassResponse, Owner: history.OwnerSelf, Hash: s.rng.Uint64()})
+	if s.drafted {
+		add(history.Event{Class: history.ClassEnd, Owner: history.OwnerSelf, Hash: s.rng.Uint64()})
+	}
+}
+
+// poll asks how the stream stands: it is live or, from one poll to the next, completed.
+func (s *server) poll(next int) {
+	if !s.drafted || s.rng.IntN(2) == 0 {
+		return
+	}
+	s.completed = s.completed || s.rng.IntN(2) == 0
+	s.record(history.Record{Kind: history.KindPoll, Poll: history.Poll{Status: 200, Answered: true, Completed: s.completed,
+		Pending: next < len(s.log)-1 && (s.completed || s.rng.IntN(2) == 0)}})
 }
 
 // message is one that counts.
@@ -238,6 +266,7 @@ func (s *server) record(r history.Record) {
 func (s *server) exchange(next *int) bool {
 	resume := len(s.out) > 0
 	if resume {
+		s.poll(*next)
 		s.attempt++
 	}
 	s.link++

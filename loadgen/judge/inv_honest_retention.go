@@ -26,10 +26,15 @@ func honestRetentionInvariant() invariant {
 }
 
 // replayBegins notes a replay whose first message is not the one behind the cursor.
-// Only a target that says how much it replays can be told from one that is live again.
+// Of one that says how much it replays, or has to replay all of it, it can be told from one
+// that is live again.
 func replayBegins(s *Stream, r *history.Record) {
 	n := &s.now
-	if !n.first || n.jumped == 0 || !s.ex.resume || s.ex.missed <= 0 || s.ex.events > uint32(s.ex.missed) {
+	if !n.first || n.jumped == 0 || !s.ex.resume {
+		return
+	}
+	// A stream/resume brings what is undelivered first, whether it is live again or not.
+	if !s.judge.setup.drafted() && (s.ex.missed <= 0 || s.ex.events > uint32(s.ex.missed)) {
 		return
 	}
 	if r.Event.Seq-n.jumped >= leastSkip && len(s.skipped) < maxRanges {
@@ -55,7 +60,7 @@ func judgeRetention(s *Stream, r *history.Record) {
 
 // settleRetention counts honest refusals, and the skipped runs that nothing filled.
 func settleRetention(s *Stream) {
-	if s.refused == 400 || s.refused == 404 || s.refused == 410 {
+	if s.refused == 400 || s.refused == 404 || s.refused == 410 || s.refused == refusedByError {
 		s.check(honestRetention, 1)
 	}
 	for _, r := range s.skipped {

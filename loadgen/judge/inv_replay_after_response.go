@@ -29,6 +29,9 @@ func replayAfterResponseInvariant() invariant {
 
 // replayRole is that of the invariants about what a settled stream is still good for.
 func replayRole(s Setup) (Role, string) {
+	if s.drafted() {
+		return NotApplicable, "a resume lets the target discard what came before its cursor"
+	}
 	if s.Contract == NoPromise && !s.modern() {
 		return NotApplicable, `the contract "none" promises no replay`
 	}

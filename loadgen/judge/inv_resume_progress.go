@@ -19,7 +19,8 @@ func resumeProgressInvariant() invariant {
 		},
 		event: func(s *Stream, r *history.Record) {
 			s.checkStall(r)
-			if s.ex.resume && !s.ex.ledOn && !s.now.posted && (!s.now.before || s.hears()) {
+			after := s.hears() || s.judge.setup.drafted() // more is due after the response
+			if s.ex.resume && !s.ex.ledOn && !s.now.posted && (!s.now.before || after) && r.Event.Class != history.ClassRefusal {
 				s.ex.ledOn = true
 				s.check(resumeProgress, 1)
 			}

@@ -16,7 +16,7 @@ func retryAnnouncedInvariant() invariant {
 		source: "2025-11-25 transports, Sending Messages 6 (SHOULD send retry before closing)",
 		level:  LevelShould,
 		role: func(s Setup) (Role, string) {
-			if s.Revision < revisionPolling {
+			if s.Revision < revisionPolling && !s.drafted() { // there it is resumeInterval.min
 				return NotApplicable, "polling came with revision " + revisionPolling
 			}
 			return whenResumed(s, Watched)

@@ -34,6 +34,8 @@ const (
 	retryAnnounced
 	noEarlyClose
 	streamEnds
+	pollTruthful
+	endLast
 	invariantCount
 )
 
@@ -96,6 +98,8 @@ func table() []invariant {
 		retryAnnounced:      retryAnnouncedInvariant(),
 		noEarlyClose:        noEarlyCloseInvariant(),
 		streamEnds:          streamEndsInvariant(),
+		pollTruthful:        pollTruthfulInvariant(),
+		endLast:             endLastInvariant(),
 	}
 }
 

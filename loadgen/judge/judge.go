@@ -221,7 +221,7 @@ func (j *Judge) mergeSpecial(s *Stream) {
 	if s.blind() {
 		sp.blind++
 	}
-	if s.hasID {
+	if s.hasID || s.created {
 		sp.withID++
 	}
 	if s.fate == fateAnswered && j.setup.Oracle != OracleLedger && j.setup.told() && !s.mute && !s.plain && s.expected() == 0 {

@@ -133,13 +133,79 @@ type call struct {
 	uncalled            bool
 	json, plain         bool // the POST was answered with JSON, and it held the response
 	end                 history.End
+	draft               naiveDraft
+}
+
+// naiveDraft is what dialect streams has besides.
+type naiveDraft struct {
+	created, ended, endedEarly bool
+	last                       *history.Poll
+	events                     []history.Class // behind the last poll, of the resume that followed; nil before it began
+	completed, cut             bool
+}
+
+// read looks at one record more. The lies of a poll show when the resume behind it is over.
+func (d *naiveDraft) read(c *call, r *history.Record) (illegal int64) {
+	own := r.Kind == history.KindEvent && !r.Event.Late && r.Event.Owner <= history.OwnerSelf
+	switch {
+	case r.Kind == history.KindPoll:
+		p := r.Poll
+		if !p.Pending && (p.HasError || p.HasRequest) || !p.Completed && (d.completed || d.ended) {
+			illegal++
+		}
+		d.last, d.events, d.completed = &p, nil, d.completed || p.Completed
+	case r.Kind == history.KindAttempt:
+		if d.events != nil || r.Attempt == 0 { // it was for another resume
+			d.last = nil
+		}
+		d.events, d.cut = []history.Class{}, false
+	case r.Kind == history.KindInjection:
+		d.cut = true
+	case r.Kind == history.KindEnd && d.last != nil && d.events != nil:
+		messages := slices.DeleteFunc(slices.Clone(d.events), func(c history.Class) bool { return c > history.ClassJunk })
+		whole := !d.cut && r.End == history.EndClean && len(messages) < len(d.events)
+		if d.last.Completed && d.last.Pending && !d.last.HasRequest && len(messages) == 0 && whole {
+			illegal++
+		}
+		d.last = nil
+	case own && r.Event.Class == history.ClassCreate:
+		d.created = true
+	case own && r.Event.Class == history.ClassEnd:
+		if d.ended {
+			illegal++
+		}
+		d.endedEarly, d.ended, d.events = d.endedEarly || c.responses == 0, true, append(d.events, history.ClassEnd)
+	case own && r.Event.Class >= history.ClassProgress && r.Event.Class < history.ClassJunk:
+		if d.ended {
+			illegal++
+		}
+		d.events = append(d.events, r.Event.Class)
+		if p := d.last; p != nil && p.Completed && (!p.Pending || r.Event.Class == history.ClassRequest && !p.HasRequest || r.Event.Class == history.ClassError && !p.HasError) {
+			illegal++
+		}
+	}
+	return illegal
+}
+
+// over tells what is wrong at the end of a stream.
+func (d *naiveDraft) over(c *call) (illegal int64) {
+	if d.endedEarly || d.created && !d.ended && c.responses > 0 && (c.outcome == history.OutcomeCompleted || c.outcome == history.OutcomeFailed) {
+		illegal++
+	}
+	return illegal
 }
 
 // stream judges one stream.
 func (n *naive) stream(setup judge.Setup, records []history.Record, kind history.StreamKind) {
 	var c call
 	for i := range records {
+		if setup.Dialect == "streams" {
+			n.illegal += c.draft.read(&c, &records[i])
+		}
 		n.read(&c, &records[i], setup)
+	}
+	if setup.Dialect == "streams" {
+		n.illegal += c.draft.over(&c)
 	}
 	if kind == history.StreamControl {
 		c.unlike, c.early2, c.uncalled = 0, false, false
@@ -224,7 +290,7 @@ func (n *naive) read(c *call, r *history.Record, setup judge.Setup) {
 		c.lastSeen, c.early, c.cut = r.At, c.early || !r.Injection.AfterID, true
 	case history.KindEvent:
 		c.lastSeen, c.anchored = r.At, c.anchored || r.Event.HasID && !r.Event.Late
-		n.led = n.led || r.Attempt > 0 && c.responses == 0
+		n.led = n.led || r.Attempt > 0 && (c.responses == 0 || setup.Dialect == "streams")
 		n.event(c, r)
 	case history.KindEnd:
 		c.end = r.End

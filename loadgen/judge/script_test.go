@@ -29,6 +29,8 @@ import (
 //	cut rst mid-event              early (before the first id), after (an id was let through), replay, opening, wide, unplanned, vague; suffers for=2s: the link lives on
 //	probe replay                   status=200 want=3 got=3 wrong=1 foreign=1 noresponse took=3s end=clean not (offered)
 //	                               reissue is answered unless noresponse
+//	create, over, refusal, answer  dialect streams: create and end notification, error and result of a stream/resume
+//	poll completed pending         request error strange; refused or unanswered
 //	end clean
 //	settled completed              asked=1h: how long to wait before a resume that never came
 //	ledger 5                       messages 1-5 accepted, and the call; exec=1 resp=1 unknown=3,4 unstored=5 cancelled corrupt=2 short
@@ -183,6 +185,10 @@ func (s *script) line(w []string) error {
 		s.add(history.Record{Kind: history.KindInjection, Injection: history.Injection{Kind: w[1], Place: w[2], Planned: planned,
 			Ends: !o.has("suffers"), For: o.duration("for"),
 			Approximate: o.has("vague"), RunWide: o.has("wide"), AfterID: !o.has("early") && s.cursor > 0 || o.has("after"), InReplay: o.has("replay"), Opening: o.has("opening"), Offset: 61}})
+	case "poll":
+		o := optionsOf(w[1:])
+		s.add(history.Record{Kind: history.KindPoll, Poll: history.Poll{Status: 200, Answered: !o.has("refused") && !o.has("unanswered"), Refused: o.has("refused"),
+			Completed: o.has("completed"), Pending: o.has("pending"), HasRequest: o.has("request"), HasError: o.has("error"), Strange: o.has("strange")}})
 	case "probe":
 		s.probe(w[1], optionsOf(w[2:]))
 	case "end":
@@ -245,6 +251,14 @@ func (s *script) event(w []string) error {
 		e.Class = history.ClassResponse
 	case "error":
 		e.Class = history.ClassError
+	case "create":
+		e.Class = history.ClassCreate
+	case "over":
+		e.Class = history.ClassEnd
+	case "refusal":
+		e.Class = history.ClassRefusal
+	case "answer":
+		e.Class = history.ClassOther
 	case "m":
 		e.Class = history.ClassProgress
 		a, b, isRun := strings.Cut(w[1], "-")
@@ -258,6 +272,9 @@ func (s *script) event(w []string) error {
 		return fmt.Errorf("unknown verb")
 	}
 	o := optionsOf(rest)
+	if o["class"] == "request" {
+		e.Class = history.ClassRequest
+	}
 	for seq := first; seq <= last; seq++ {
 		s.one(e, seq, o)
 	}

@@ -50,6 +50,7 @@ const revisionPolling = "2025-11-25"
 
 const (
 	dialectModern  = "modern"
+	dialectStreams = "streams"
 	transportStdio = "stdio"
 )
 
@@ -129,7 +130,7 @@ func (s Setup) Validate() error {
 		complain(true, "oracle %q is unknown: want auto, ledger, numbered, twin, response or wire", s.Oracle)
 	}
 	complain(s.Oracle == OracleLedger && !s.Ledger, "oracle ledger needs a target that keeps a ledger")
-	complain(s.Dialect != "" && s.Dialect != "resume" && s.Dialect != dialectModern && s.Dialect != dialectUMCP, "dialect %q is not built yet", s.Dialect)
+	complain(s.Dialect != "" && s.Dialect != "resume" && s.Dialect != dialectModern && s.Dialect != dialectUMCP && !s.drafted(), "dialect %q is not built yet", s.Dialect)
 	complain(s.Transport != "" && s.Transport != "http" && s.Transport != transportStdio, "transport %q is unknown: want http or stdio", s.Transport)
 	complain(s.modern() && s.Contract != "" && s.Contract != NoPromise,
 		"contract %q: 2026-07-28 resumes nothing, so only the contract none can be judged", s.Contract)
@@ -157,6 +158,9 @@ func (s Setup) told() bool {
 
 // modern tells the revision that resumes nothing.
 func (s Setup) modern() bool { return s.Modern || s.Dialect == dialectModern }
+
+// drafted tells the draft of resumable streams.
+func (s Setup) drafted() bool { return s.Dialect == dialectStreams }
 
 // whenResumed is the role of a promise about ids and resuming, which 2026-07-28 and umcp do
 // not make.

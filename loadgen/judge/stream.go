@@ -72,6 +72,10 @@ type Stream struct {
 	plain      bool         // which held the response, and was no event stream
 	empty      uint32       // resumes in a row that the target accepted and ended without an event
 	tailGap    bool         // the response came on a later link than the last message
+	created    bool         // dialect streams: the target has made a stream of it
+	endedEarly bool         // it was ended before its response
+	ends       uint32       // dialect streams: notifications that it has ended
+	polling    polling
 	strays     []stray
 	straysOver int64 // those that were not kept
 	probes     probing
@@ -105,6 +109,7 @@ type exchange struct {
 	responded     bool
 	illegal       bool
 	ledOn         bool // an event came
+	ended         bool // the end of the stream came
 	numbered      bool // a numbered message came
 	over          bool
 	liveFrom      int64 // number of the first message that was not replayed
@@ -201,9 +206,12 @@ func (s *Stream) note(r *history.Record) {
 	n := &s.now
 	s.lastEventAt, s.pause.asleep = r.At, 0
 	s.huge.note(e)
-	n.message = e.Class >= history.ClassProgress
+	n.message = e.Class.Message()
 	n.response = !e.Late && e.Owner == history.OwnerSelf && (e.Class == history.ClassResponse || e.Class == history.ClassError)
 	n.posted = n.response && s.hears()
+	if s.framing(r) {
+		return
+	}
 	if !n.posted && !e.Late {
 		s.ex.events++
 		s.led = s.led || s.ex.resume

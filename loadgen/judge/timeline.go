@@ -83,7 +83,7 @@ func (t *timeline) event(s *Stream, r *history.Record) {
 	switch {
 	case n.response:
 		st.kind = stepResponse
-	case e.Class == history.ClassEmpty:
+	case e.Class == history.ClassEmpty, e.Class == history.ClassCreate:
 		st.kind = stepPriming
 	case e.Seq > 0:
 		st.kind, st.a, st.b = stepMessages, e.Seq, e.Seq

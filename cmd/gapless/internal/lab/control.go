@@ -212,6 +212,7 @@ func (x *experiment) generator(plan loadgen.Plan) (loadgen.Config, error) {
 	}
 	cfg.Header, cfg.Credential, cfg.Modern = fields(p.Target.Headers), x.endpoint.Credential, p.Target.Dialect == "modern"
 	cfg.UMCP = speaksUMCP(p)
+	cfg.Draft = drafted(p)
 	cfg.MaxRate = p.Target.MaxRate.PerSecond()
 	return cfg, nil
 }

@@ -47,6 +47,9 @@ type Offer struct {
 func Assume(p profiles.Profile) Offer {
 	resumes := p.Target.Dialect == "resume"
 	o := Offer{IDs: resumes, Priming: resumes && string(p.Target.Protocol) >= "2025-11-25", Head: resumes && p.Reference()}
+	if drafted(p) { // its streams begin with notifications/stream/create
+		o.IDs, o.Priming, o.Head = true, true, false
+	}
 	for _, c := range p.Calls {
 		n := max(int(c.Expect.Messages), 0)
 		if n == 0 && emits(c) {

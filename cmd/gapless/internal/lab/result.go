@@ -42,7 +42,7 @@ func (x *experiment) result(t trial, load loadgen.Report, v judge.Verdict) *resu
 	}
 	if p.Reference() {
 		r.Run.Target.Store = p.Server.Store
-		if p.Target.Dialect != "resume" {
+		if p.Target.Dialect != "resume" && !drafted(p) {
 			r.Run.Target.Store = "none" // no other dialect keeps anything
 		}
 	}

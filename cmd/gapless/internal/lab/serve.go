@@ -169,6 +169,9 @@ func ChildArgs(p profiles.Profile) []string {
 	if speaksUMCP(p) { // which has nothing else to be set
 		return []string{"serve", "--addr", "127.0.0.1:0", "--http", "127.0.0.1:0", "--leave-with-stdin", "--dialect", "umcp"}
 	}
+	if drafted(p) {
+		return draftedArgs(p)
+	}
 	args := []string{
 		"serve", "--addr", "127.0.0.1:0", "--http", "127.0.0.1:0", "--leave-with-stdin",
 		"--store", s.Store, "--delivery", s.Delivery, "--lock", s.Lock, "--on-conflict", s.OnConflict, "--retry", s.Retry.String(),
