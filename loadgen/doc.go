@@ -32,6 +32,13 @@
 // is made again once, as a call of its own (history.ProbeReissue), which in earlier
 // revisions is done for a sample of those that cannot be resumed.
 //
+// # The draft of resumable streams
+//
+// With Config.Draft the first event of a call creates its stream; without it nothing is
+// resumed. A cut call is taken up by a POST of stream/resume with the stream's id and token,
+// not before resumeInterval.min, and a drawn share of the resumes is preceded by
+// stream/poll. A call is complete with its response and the end of its stream.
+//
 // # Two models
 //
 // In the closed model a stream starts when another has settled. In the open model the

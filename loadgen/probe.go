@@ -266,6 +266,7 @@ func (s *stream) weigh(data []byte, next int) int {
 	switch foreign := e.Owner == history.OwnerOtherStream || e.Owner == history.OwnerOtherSession || e.Owner == history.OwnerNobody; {
 	case e.Class == history.ClassOther: // the answer to a request of our own
 	case e.Class > history.ClassJunk: // it frames a stream
+	case s.r.c.Draft && e.Owner <= history.OwnerSelf: // of the stream that was named; a target need not look at the cursor
 	case foreign, p.Name == history.ProbeForeignCursor:
 		p.Foreign++
 	case e.Class == history.ClassResponse, e.Class == history.ClassError:

@@ -60,6 +60,7 @@ func (p Profile) check() findings {
 	}
 	p.checkTarget(&f)
 	p.checkUMCP(&f)
+	p.checkStreams(&f)
 	p.checkServer(&f)
 	p.checkLoad(&f)
 	p.checkCalls(&f)
@@ -111,6 +112,21 @@ func (p Profile) checkUMCP(f *findings) {
 	for _, name := range []string{"store", "delivery", "lock", "retry", "on_conflict", "defect", "limits"} {
 		if path := "server." + name; p.Explicit(path) && (name != "store" || p.Server.Store != "none") {
 			f.add(path, "%s: in dialect umcp the reference server keeps nothing and resumes nothing", name)
+		}
+	}
+}
+
+// checkStreams reports what the dialect streams has no use for.
+func (p Profile) checkStreams(f *findings) {
+	if p.Target.Dialect != "streams" {
+		return
+	}
+	if p.Load.GetStreams > 0 {
+		f.add("load.get_streams", "get_streams in dialect streams: there are no streams but those of calls")
+	}
+	for _, name := range []string{"store", "delivery", "lock", "on_conflict", "defect", "limits"} {
+		if path := "server." + name; p.Explicit(path) {
+			f.add(path, "%s: in dialect streams the reference server has buffers of its own, and nothing to set but retry, which is its resumeInterval.min", name)
 		}
 	}
 }

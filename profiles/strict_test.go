@@ -192,7 +192,7 @@ func TestBuilt(t *testing.T) {
 		{"reference server over stdio – refused", "target: {transport: stdio}", "transport stdio of the reference server"},
 		{"url of a WebSocket – refused", "target: {url: 'ws://a/b'}", "urls of WebSockets"},
 		{"dialect – refused", "target: {dialect: streams, transport: ws}", "transport ws"},
-		{"dialect without a transport of its own – refused", "target: {dialect: streams}", "dialect streams"},
+		{"transport of a dialect – refused", "target: {dialect: streams, transport: stdio}", "dialect streams over stdio"},
 		{"store – refused", "server: {store: 'bbolt:x'}", "store bbolt:x"},
 		{"defect – refused", "server: {defect: S07}", "defect S07"},
 	} {

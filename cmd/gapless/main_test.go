@@ -125,6 +125,7 @@ func TestEveryServerHolds(t *testing.T) {
 		{[]string{"--delivery", "handoff", "--lock", "global"}, `--delivery handoff --lock global`},
 		{[]string{"--lock", "global"}, `--lock global`},
 		{[]string{"--dialect", "umcp", "--streams", "70", "--messages", "100", "--interval", "10ms"}, `^gapless .*\(2025-03-26, none\)(.|\n)*fell between two links, as the contract "none" allows(.|\n)* cuts +56 +70 `},
+		{[]string{"--dialect", "streams", "--transport", "http"}, `^gapless .*\(2025-06-18, memory\)(.|\n)*none lost, none repeated(.|\n)* cuts +60 +75 `},
 		{[]string{"--protocol", "2026-07-28", "--streams", "70"}, `^gapless .*\(2026-07-28, none\)(.|\n)*a cut call is lost by design in 2026-07-28(.|\n)* cuts +56 +70 `},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
