@@ -211,11 +211,11 @@ func (a *attachment) wrote(batch []message) {
 		}
 		path.events.Inc()
 		path.bytes.Add(float64(len(m.data)))
-		if i := m.seq - st.gone - 1; i >= 0 && i < int64(len(st.entries)) {
+		// After a takeover it is for the other link to say what was written: what this one
+		// has sent must not age before that has sent it as well.
+		if i := m.seq - st.gone - 1; st.att == a && i >= 0 && i < int64(len(st.entries)) {
 			st.entries[i].written = now
-			if st.att == a {
-				st.unsent -= int64(len(m.data))
-			}
+			st.unsent -= int64(len(m.data))
 		}
 	}
 	if st.att == a {

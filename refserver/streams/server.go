@@ -8,6 +8,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -108,6 +109,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, root http.Handler) 
 		root = s
 	}
 	server := refserver.NewServer(root)
+	server.ErrorLog = slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()
 	var err error
@@ -167,9 +169,11 @@ func (s *Server) stop() {
 	for _, ses := range sessions {
 		ses.end(true)
 	}
-	for _, l := range links {
-		l.close("the server is shutting down")
+	var closing sync.WaitGroup
+	for _, l := range links { // each may have a client that takes its time
+		closing.Go(func() { l.close("the server is shutting down") })
 	}
+	closing.Wait()
 	s.mu.Lock()
 	left := slices.Collect(maps.Values(s.streams))
 	s.mu.Unlock()
