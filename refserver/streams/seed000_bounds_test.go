@@ -1,11 +1,14 @@
 package streams_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/gapless-dev/gapless/refserver/streams"
 )
 
@@ -133,4 +136,48 @@ func TestConfig_SaysWhatIsWrong(t *testing.T) {
 	if _, err := streams.New(nil, streams.Config{Min: -1}); err == nil {
 		t.Error("New takes it")
 	}
+}
+
+// What was sent long ago, on a link that died, does not age while it waits to be sent
+// again.
+func TestSeed000_WhatIsToBeSentAgainDoesNotAge(t *testing.T) {
+	each(t, streams.Config{Window: 10 * time.Second, WriteTimeout: time.Hour, Ping: 3 * time.Hour}, func(r *rig) {
+		p := r.open()
+		f := p.call("emit", `{"messages":20,"interval_ms":60000,"burst":19,"bytes":20000}`)
+		st := created(t, f.next())
+		for range 19 {
+			f.next()
+		}
+		p.cut()
+		pass(30 * time.Second)
+		conn, _, err := r.tryWS("", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.CloseNow()
+		ask := func(text string) {
+			if err := conn.Write(context.Background(), websocket.MessageText, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		ask(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"streams":{}},"clientInfo":{"name":"t","version":"1"}}}`)
+		ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":100,"method":"stream/resume","params":{"streamId":%q,"resumeToken":%q}}`, st.ID, st.Token))
+		pass(time.Minute) // it reads nothing, and the last message comes
+		var texts []string
+		for len(texts) == 0 || !strings.Contains(texts[len(texts)-1], `"id":100`) {
+			_, text, err := conn.Read(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts = append(texts, string(text))
+		}
+		want := "result of 0"
+		for n := range 20 {
+			want += fmt.Sprintf(", %d", n+1)
+		}
+		if have := brief(texts); have != want+", result of 1, end, {} of 100" {
+			t.Errorf("arrived: %s", have)
+		}
+	}, "http")
 }
