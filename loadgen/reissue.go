@@ -29,7 +29,7 @@ func (s *stream) reissue(ctx context.Context) {
 		return
 	}
 	s.cut = &cutCall{id: s.id}
-	s.token, s.id = s.r.marks.again(s.a.Session, s.a.Stream), s.sess.nextID()
+	s.token, s.id = s.r.marks.Again(s.a.Session, s.a.Stream), s.sess.nextID()
 	s.a.Again = true
 	s.examine(ctx, history.ProbeReissue, true, s.request())
 }

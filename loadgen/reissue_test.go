@@ -112,7 +112,7 @@ func TestStopIsNoReissue(t *testing.T) {
 
 func TestMarksOfCallsMadeAgain(t *testing.T) {
 	m := NewMarks("0000abcd", []byte("s"))
-	again := m.again(3, 77)
+	again := m.Again(3, 77)
 	if again == m.Of(3, 77) {
 		t.Fatal("the same mark twice")
 	}

@@ -34,9 +34,9 @@ func (m Marks) Of(session, stream uint32) string {
 	return m.of(session, stream, "")
 }
 
-// again returns the mark of a call that is made a second time, for a stream whose call
+// Again returns the mark of a call that is made a second time, for a stream whose call
 // was cut. It has one part more, which the MAC covers.
-func (m Marks) again(session, stream uint32) string { return m.of(session, stream, second) }
+func (m Marks) Again(session, stream uint32) string { return m.of(session, stream, second) }
 
 // second is that part, with its dot.
 const second = ".2"

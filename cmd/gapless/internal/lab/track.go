@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -51,6 +52,8 @@ type track struct {
 	struck bool          // a fault of ours ended it, or starves it
 
 	answered bool // its response has come
+	reissued bool // its call was made again
+	surplus  int32
 }
 
 func newCourt(j *judge.Judge, faults *chaos.Plan, marks loadgen.Marks, l *ledger, a *archive, beside loadgen.Observer) *court {
@@ -98,6 +101,8 @@ func (t *track) Observe(r *history.Record) {
 		if r.Injection.Ends { // what only slows a link down is no cut
 			t.court.cuts.Add(1)
 		}
+	case history.KindProbe:
+		t.reissued = t.reissued || r.Probe.Name == history.ProbeReissue
 	case history.KindSettled:
 		select {
 		case t.court.settled <- t:
@@ -161,6 +166,9 @@ func (c *court) account(batch []*track) {
 	if c.ledger == nil {
 		return
 	}
+	if c.failed = errors.Join(c.failed, c.accountAgain(batch)); c.failed != nil {
+		return
+	}
 	calls := make([]string, len(batch))
 	for i, t := range batch {
 		calls[i] = t.call
@@ -168,6 +176,9 @@ func (c *court) account(batch []*track) {
 	dropped, err := c.ledger.take(context.Background(), calls, func(i int, r *history.Record) {
 		t := batch[i]
 		r.Session, r.Stream = t.of.Session, t.of.Stream
+		if r.Kind == history.KindLedgerCall && t.surplus > 0 {
+			r.Ledger.Executions = max(r.Ledger.Executions, 1) + t.surplus
+		}
 		t.note(r)
 	})
 	if err != nil { // the judge then misses the accounts, and says so
@@ -175,4 +186,29 @@ func (c *court) account(batch []*track) {
 		return
 	}
 	c.dropped = dropped
+}
+
+// accountAgain takes the accounts of calls that were made again, which the ledger would
+// keep for ever. One that ran more than once counts against its stream: each issue of a
+// call runs once.
+func (c *court) accountAgain(batch []*track) error {
+	var again []*track
+	var calls []string
+	for _, t := range batch {
+		if t.reissued {
+			again, calls = append(again, t), append(calls, c.marks.Again(t.of.Session, t.of.Stream))
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	_, err := c.ledger.take(context.Background(), calls, func(i int, r *history.Record) {
+		if r.Kind == history.KindLedgerCall {
+			again[i].surplus = max(0, r.Ledger.Executions-1)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("%d calls that were made again are without an account: %w", len(again), err)
+	}
+	return nil
 }
