@@ -145,15 +145,13 @@ func (h *Handler) singleWith(w http.ResponseWriter, r *http.Request, body []byte
 		return refused
 	}
 	defer done()
-	ctx, gone := context.WithCancel(ctx)
-	defer gone()
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	for _, name := range []string{headerCall, headerSession, headerCursor} {
 		r.Header.Del(name) // these revisions ignore them, the SDK does not
 	}
 	r.Header.Set(headerAlone, transportOf(r))
-	h.sessionless.sdk.ServeHTTP(&timedWriter{w, http.NewResponseController(w), h.cfg.WriteTimeout, gone}, r)
+	h.sessionless.sdk.ServeHTTP(&timedWriter{w, http.NewResponseController(w), h.cfg.WriteTimeout}, r)
 	return nil
 }
 
@@ -183,18 +181,13 @@ type timedWriter struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
-	gone    func() // called when a write failed: the client has left, whether net/http has seen it or not
 }
 
 func (t *timedWriter) Write(b []byte) (int, error) {
 	if err := t.rc.SetWriteDeadline(time.Now().Add(t.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
-	n, err := t.ResponseWriter.Write(b)
-	if err != nil {
-		t.gone()
-	}
-	return n, err
+	return t.ResponseWriter.Write(b)
 }
 
 // Unwrap leads [http.ResponseController] to the rest.
