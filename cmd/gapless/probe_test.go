@@ -45,7 +45,7 @@ func TestProbe(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	for _, want := range []string{
-		`^gapless probe  http://127\.0\.0\.1:\d+/mcp  gapless 1\n2025-11-25, tool emit, \d+\.\d s\n`, `\n  ok ping +MUST `, `\n  ok priming +SHOULD `,
+		`^gapless probe  http://127\.0\.0\.1:\d+/mcp  gapless 1\n2025-11-25, dialects resume and modern, tool emit, \d+\.\d s\n`, `\n  ok ping +MUST `, `\n  ok priming +SHOULD `,
 		`\n\d+ rows: \d+ conforming, 0 deviating, `,
 	} {
 		if !regexp.MustCompile(want).MatchString(stdout) {

@@ -53,7 +53,11 @@ func (r *Report) dialects() string {
 	if len(r.Target.Dialects) == 0 {
 		return ""
 	}
-	return "dialect " + strings.Join(r.Target.Dialects, " and ") + ", "
+	word := "dialect "
+	if len(r.Target.Dialects) > 1 {
+		word = "dialects "
+	}
+	return word + strings.Join(r.Target.Dialects, " and ") + ", "
 }
 
 func (r *Report) tool() string {
