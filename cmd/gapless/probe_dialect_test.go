@@ -22,6 +22,7 @@ func TestProbeTellsDialects(t *testing.T) {
 	}{
 		{"resume", []string{"resume", "modern"}},
 		{"umcp", []string{"umcp"}},
+		{"streams", []string{"streams"}},
 	} {
 		t.Run(c.dialect, func(t *testing.T) {
 			t.Parallel()
