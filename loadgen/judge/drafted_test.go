@@ -63,7 +63,7 @@ func TestPollTruthful(t *testing.T) {
 		{name: "live after it was completed – violated", text: polledDraft("completed pending", "cut rst mid-event\nend reset\npoll pending\nresume\nhead 200 sse\n"+rest), want: "violated", count: 1, setup: draft},
 		{name: "live after its end – violated", text: drafted + "m 1-5\nresponse\nover\nend clean\npoll\nsettled completed\nledger 5", want: "violated", count: 1, setup: draft},
 		{name: "completed after its end – holds", text: drafted + "m 1-5\nresponse\nover\nend clean\npoll completed\nsettled completed\nledger 5", want: "holds", setup: draft},
-		{name: "pending, and we cut what should have come – holds", text: drafted + "m 1-5\nresponse\ncut rst after-response\nend reset\npoll completed pending\nresume\nhead 200 sse\nover\ncut rst mid-event\nend reset\nsettled completed\nledger 5",
+		{name: "pending, and we cut what should have come – holds", text: drafted + "m 1-5\nresponse\ncut rst after-response\nend reset\npoll completed pending\nresume\nhead 200 sse\nover\ncut chunk-end mid-event\nend clean\nsettled completed\nledger 5",
 			want: "holds", setup: draft},
 		{name: "live with nothing pending is overtaken – holds", text: polledDraft("", rest), want: "holds", setup: draft},
 		{name: "brought again under at-least-once, as was said – holds", text: polledDraft("completed pending", "m 2-5\n"+overAgain), want: "holds", setup: draftAtLeastOnce},
