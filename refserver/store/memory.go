@@ -25,7 +25,7 @@ type Limits struct {
 // MemoryConfig configures [NewMemory].
 type MemoryConfig struct {
 	Limits Limits
-	// Nonce returns a text that was never returned before: visible ASCII. One is
+	// Nonce returns a text that was never returned before: visible ASCII, from any goroutine. One is
 	// drawn for every life of a stream, so that an id of a stream that was dropped
 	// and written to again matches nothing. Default: 16 random characters.
 	Nonce func() string

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,8 @@ import (
 
 func newMemory(t *testing.T, limits Limits) *Memory {
 	t.Helper()
-	n := 0
-	m, err := NewMemory(MemoryConfig{Limits: limits, Nonce: func() string { n++; return fmt.Sprintf("n%d", n) }})
+	var n atomic.Int64
+	m, err := NewMemory(MemoryConfig{Limits: limits, Nonce: func() string { return fmt.Sprintf("n%d", n.Add(1)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
