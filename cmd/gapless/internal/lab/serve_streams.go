@@ -88,13 +88,7 @@ func newStreams(c ServeConfig) (*Reference, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", s)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.Healthy() {
-			http.Error(w, "shutting down", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = io.WriteString(w, "ok\n") // who asked has gone if this fails
-	})
+	mux.HandleFunc("GET /healthz", healthz(s.Healthy))
 	r.Run = func(ctx context.Context, ln net.Listener) error { return s.Serve(ctx, ln, mux) }
 	if c.Streams.Transport == "ws" {
 		r.URL = func(ln net.Listener) string {

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -94,13 +93,7 @@ func newUMCP(c ServeConfig) (*Reference, error) {
 	if err != nil {
 		return nil, err
 	}
-	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.Healthy() {
-			http.Error(w, "shutting down", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = io.WriteString(w, "ok\n") // it is held until it is whole
-	})
+	health.HandleFunc("GET /healthz", healthz(s.Healthy))
 	if err := refserver.ProcessMetrics(registry, c.Version); err != nil {
 		return nil, fmt.Errorf("umcp: %w", err)
 	}
